@@ -214,28 +214,41 @@ class SampleContributions(Contributions):
         return self.order.position_of(cursor.epoch, index) < cursor.position
 
     def _last_round(self, epoch: int, position: int, layout: Layout) -> NDArray[np.int64]:
-        positions = last_round_positions(position, self.order.num_samples, layout)
-        indices = [self.order.indices(epoch, first, count) for first, count in positions]
-        return np.concatenate(indices)
+        ranges = last_round_ranges(position, self.order.num_positions(epoch), layout)
+        indices = [self.order.indices(epoch, part.first, part.count) for part in ranges]
+        return np.concatenate(indices) if indices else np.empty(0, dtype=np.int64)
 
 
-def last_round_positions(
+class LastRoundRange(NamedTuple):
+    """Consecutive positions in one rank's share of an epoch's last, incomplete round."""
+
+    first: int
+    count: int
+    is_padding: bool
+
+
+def last_round_ranges(
     position: int, num_positions: int, layout: Layout
-) -> Iterator[tuple[int, int]]:
-    """Yield the ranges (first, count) of positions in this rank's share of the last round.
+) -> Iterator[LastRoundRange]:
+    """Yield this rank's share of the last round, which begins at `position`.
 
     What is left in [position, num_positions) comes first; then padding, which repeats the
-    epoch from its start. One rank alone is not padded.
+    epoch from its start:
+
+        positions  position .. n-1 | 0 1 2 ..      (n = num_positions)
+                   real            | padding, up to round_size in all
+
+    One rank alone is not padded; its last batch is short.
     """
     first = layout.first_of_rank(position, 0)
     stop = first + layout.batch_size
     if first < num_positions:
-        yield first, min(stop, num_positions) - first
+        yield LastRoundRange(first, min(stop, num_positions) - first, is_padding=False)
     if layout.num_replicas == 1:
         return
     first = max(first, num_positions)
     while first < stop:
-        start = first % num_positions
+        start = (first - num_positions) % num_positions
         count = min(stop - first, num_positions - start)
-        yield start, count
+        yield LastRoundRange(start, count, is_padding=True)
         first += count
