@@ -103,16 +103,19 @@ class RowContributions(Contributions):
         rows: list[int] = []
         for part in last_round_ranges(position, position + rest, layout):
             if part.is_padding:
-                # Its tokens only fill the tensor, so a shifted epoch may repeat plain rows.
-                first = part.first % self.plan.num_rows(cursor.epoch)
-                start = self.plan.reader_of(cursor.epoch, first)
-                block = self.plan.rows_from(cursor.epoch, start, first, part.count)
-                rows += _indices(block, cursor.epoch, first, 0, part.count, is_padding=True)
+                numbers = range(part.first, part.first + part.count)
+                rows += [self._padding_row(cursor.epoch, number) for number in numbers]
             else:
                 block = self._rows(cursor, position, reader, rest)
                 skip = part.first - position
                 rows += _indices(block, cursor.epoch, position, skip, part.count)
         return rows
+
+    def _padding_row(self, epoch: int, number: int) -> RowIndex:
+        # Its tokens only fill the tensor, so an epoch with a phase may repeat plain rows.
+        row = number % self.plan.num_rows(epoch)
+        block = self.plan.rows_from(epoch, self.plan.reader_of(epoch, row), row, 1)
+        return RowIndex(row, epoch, block.spans, is_padding=True)
 
 
 class PackedSampler(CursorSampler):
@@ -259,17 +262,10 @@ def _reader(cursor: Cursor) -> Reader:
     return Reader(cursor.reader_position, cursor.reader_offset)
 
 
-def _indices(
-    block: RowBlock, epoch: int, position: int, first: int, count: int, *, is_padding: bool = False
-) -> list[int]:
+def _indices(block: RowBlock, epoch: int, position: int, first: int, count: int) -> list[int]:
     """Return rows [first, first + count) of a block that begins at `position`."""
     offsets = block.row_offsets[first : first + count + 1].tolist()
     return [
-        RowIndex(
-            position + first + k,
-            epoch,
-            block.spans[offsets[k] : offsets[k + 1]],
-            is_padding=is_padding,
-        )
+        RowIndex(position + first + k, epoch, block.spans[offsets[k] : offsets[k + 1]])
         for k in range(count)
     ]
