@@ -8,6 +8,7 @@ new process that has nothing but its arguments.
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -157,13 +158,15 @@ def fresh(function: Callable[..., T], *args: Any, **options: Any) -> T:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "datacursor.loader"])
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(theirs, function, args, options))
+    # Plain pickles: torch's own would share memory with a process that is about to end.
+    call = pickle.dumps((function, args, options))
+    process = context.Process(target=_answer, args=(theirs, call))
     process.start()
     theirs.close()
     try:
         if not ours.poll(_TIMEOUT_SECONDS):
             raise TimeoutError(f"no answer from a fresh process in {_TIMEOUT_SECONDS} s")
-        succeeded, value = ours.recv()
+        succeeded, value = pickle.loads(ours.recv_bytes())
     finally:
         if not ours.closed:
             ours.close()
@@ -176,9 +179,11 @@ def fresh(function: Callable[..., T], *args: Any, **options: Any) -> T:
     return answer
 
 
-def _answer(pipe: Any, function: Callable[..., Any], args: Any, options: Any) -> None:
+def _answer(pipe: Any, call: bytes) -> None:
+    function, args, options = pickle.loads(call)
     try:
-        pipe.send((True, function(*args, **options)))
-    except BaseException as error:
-        pipe.send((False, repr(error)))
+        answer = pickle.dumps((True, function(*args, **options)))
+    except Exception as error:
+        pipe.send_bytes(pickle.dumps((False, repr(error))))
         raise
+    pipe.send_bytes(answer)

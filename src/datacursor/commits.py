@@ -45,26 +45,29 @@ def first_cursor(contributions: Contributions, layout: Layout) -> Cursor:
     ).replace(drop_last=layout.drop_last, data_unverified=contributions.data_unverified)
 
 
-def close_epoch(cursor: Cursor) -> Cursor:
-    """Return the same moment written as the start of the next epoch."""
-    return cursor.replace(
-        epoch=cursor.epoch + 1,
-        position=0,
-        reader_position=0,
-        reader_offset=0,
-        identity_digest=_NO_DIGEST,
-        digest_first=0,
-        last_digest=cursor.identity_digest,
-        skipped=0,
-        phase=0,
-    )
+def next_epoch(epoch: int, digest: bytes = _NO_DIGEST) -> dict[str, int | bytes]:
+    """Return the fields of a cursor at the start of the epoch after `epoch`.
+
+    The end of an epoch has no other form. `digest` is the identity digest it ended with.
+    """
+    return {
+        "epoch": epoch + 1,
+        "position": 0,
+        "reader_position": 0,
+        "reader_offset": 0,
+        "identity_digest": _NO_DIGEST,
+        "digest_first": 0,
+        "last_digest": digest,
+        "skipped": 0,
+        "phase": 0,
+    }
 
 
 def settle(cursor: Cursor, contributions: Contributions, layout: Layout) -> Cursor:
     """Return where the next micro-batch comes from: past a rest that drop_last drops."""
     left = contributions.num_positions(cursor) - cursor.position
-    if left == 0 or (layout.drop_last and left < layout.round_size):
-        return close_epoch(cursor)
+    if _is_over(left, layout):
+        return cursor.replace(**next_epoch(cursor.epoch, cursor.identity_digest))
     return cursor
 
 
@@ -87,15 +90,22 @@ def advance(
     left = contributions.num_positions(cursor) - cursor.position
     count = min(micro_batches * layout.round_size, left)
     added = contributions.advance(cursor, count)
-    moved = cursor.replace(
-        position=cursor.position + count,
-        tokens_committed=cursor.tokens_committed + added.num_tokens,
-        reader_position=added.reader[0],
-        reader_offset=added.reader[1],
-        identity_digest=add_digests(cursor.identity_digest, added.digest),
-        **stamp,
-    )
-    return settle(moved, contributions, layout)
+    tokens_committed = cursor.tokens_committed + added.num_tokens
+    digest = add_digests(cursor.identity_digest, added.digest)
+    if _is_over(left - count, layout):
+        place = next_epoch(cursor.epoch, digest)
+    else:
+        place = {
+            "position": cursor.position + count,
+            "reader_position": added.reader[0],
+            "reader_offset": added.reader[1],
+            "identity_digest": digest,
+        }
+    return cursor.replace(tokens_committed=tokens_committed, **place, **stamp)
+
+
+def _is_over(left: int, layout: Layout) -> bool:
+    return left == 0 or (layout.drop_last and left < layout.round_size)
 
 
 class Session:
@@ -237,17 +247,19 @@ class CommitTracker:
             ArgumentError: There is no such epoch or position.
         """
         epoch = require_integer("epoch", epoch, 0, MAX_EPOCH - 1)
-        start = self._moved_to(epoch)
+        start = self._start_of(epoch)
         num_positions = self.contributions.num_positions(start)
         position = require_integer("position", position, 0, num_positions + 1)
-        reader = self.contributions.reader_at(start, position)
-        moved = start.replace(
-            position=position,
-            digest_first=position,
-            reader_position=reader[0],
-            reader_offset=reader[1],
-        )
-        self.cursor = close_epoch(moved) if position == num_positions else moved
+        if position == num_positions:
+            self.cursor = self._start_of(epoch + 1)
+        else:
+            reader = self.contributions.reader_at(start, position)
+            self.cursor = start.replace(
+                position=position,
+                digest_first=position,
+                reader_position=reader[0],
+                reader_offset=reader[1],
+            )
         self._end_session("the sampler was moved by seek()")
         self._is_fresh = False
 
@@ -255,12 +267,12 @@ class CommitTracker:
         """Move a fresh tracker to an epoch's start; return whether it now stands in `epoch`."""
         epoch = require_integer("epoch", epoch, 0, MAX_EPOCH)
         if self._is_fresh and epoch != self.cursor.epoch:
-            self.cursor = self._moved_to(epoch)
+            self.cursor = self._start_of(epoch)
             self._end_session("the sampler was moved by set_epoch()")
         return epoch == self.cursor.epoch
 
-    def _moved_to(self, epoch: int) -> Cursor:
-        return close_epoch(self.cursor).replace(epoch=epoch, last_digest=_NO_DIGEST)
+    def _start_of(self, epoch: int) -> Cursor:
+        return self.cursor.replace(**next_epoch(epoch - 1))
 
     def _num_to_commit(self, session: Session, micro_batches: int | None) -> int:
         counted = session.delivered is not None
