@@ -1,7 +1,7 @@
 // The extension module datacursor._core: registration only, no logic.
 #include "bindings.hpp"
 
-PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used(false)) {
+PYBIND11_MODULE(_core, module) {
     module.doc() = "The C++ core of datacursor.";
     module.attr("__version__") = DATACURSOR_VERSION;
     datacursor::bindings::bind_errors(module);

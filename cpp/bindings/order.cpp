@@ -1,7 +1,101 @@
+// Orders, philox and the identity digests.
+#include "datacursor/order.hpp"
+
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
 #include "bindings.hpp"
+#include "buffers.hpp"
+#include "datacursor/digest.hpp"
+#include "datacursor/philox.hpp"
+
+namespace py = pybind11;
 
 namespace datacursor::bindings {
+namespace {
 
-void bind_order(pybind11::module_& /*module*/) {}
+// Below this many indices, releasing the GIL costs more than it frees.
+constexpr std::size_t kReleaseFrom = 4096;
+
+template <class Function>
+void without_gil_if_long(std::size_t count, Function function) {
+    if (count < kReleaseFrom) {
+        function();
+    } else {
+        const py::gil_scoped_release release;
+        function();
+    }
+}
+
+py::bytes to_bytes(const Digest& digest) {
+    const auto bytes = digest.bytes();
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+void bind_order(py::module_& module) {
+    module.def(
+        "philox",
+        [](const PhiloxCounter& counter, const PhiloxKey& key) {
+            const PhiloxBlock words = philox(counter, key);
+            return py::make_tuple(words[0], words[1], words[2], words[3]);
+        },
+        py::arg("counter"), py::arg("key"));
+
+    module.def(
+        "digest_samples",
+        [](std::uint64_t epoch, const py::array& indices) {
+            const auto values = readable<std::int64_t>(indices, 1, "indices");
+            Digest digest;
+            without_gil_if_long(values.size(), [&] { digest.add_samples(epoch, values); });
+            return to_bytes(digest);
+        },
+        py::arg("epoch"), py::arg("indices"));
+    module.def(
+        "digest_spans",
+        [](std::uint64_t epoch, const py::array& spans) {
+            const auto values = readable<std::int64_t>(spans, 2, "spans");
+            if (spans.shape(1) != 3) {
+                throw py::type_error("spans must have shape (m, 3), got (m, " +
+                                     std::to_string(spans.shape(1)) + ")");
+            }
+            Digest digest;
+            without_gil_if_long(values.size(), [&] { digest.add_spans(epoch, values); });
+            return to_bytes(digest);
+        },
+        py::arg("epoch"), py::arg("spans"));
+
+    py::class_<Order>(module, "Order")
+        .def_property_readonly("num_samples", &Order::num_samples)
+        .def("index_at", &Order::index_at, py::arg("epoch"), py::arg("position"))
+        .def("position_of", &Order::position_of, py::arg("epoch"), py::arg("index"))
+        .def(
+            "fill",
+            [](const Order& order, std::uint64_t epoch, std::uint64_t first, py::array out) {
+                const auto values = writable<std::int64_t>(out, 1, "out");
+                without_gil_if_long(values.size(), [&] { order.fill(epoch, first, values); });
+            },
+            py::arg("epoch"), py::arg("first"), py::arg("out"))
+        .def(
+            "fill_blocks",
+            [](const Order& order, std::uint64_t epoch, std::uint64_t first, std::uint64_t block,
+               std::uint64_t stride, py::array out) {
+                const auto values = writable<std::int64_t>(out, 1, "out");
+                without_gil_if_long(values.size(), [&] {
+                    order.fill_blocks(epoch, first, block, stride, values);
+                });
+            },
+            py::arg("epoch"), py::arg("first"), py::arg("block"), py::arg("stride"),
+            py::arg("out"));
+    py::class_<Shuffle, Order>(module, "Shuffle")
+        .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("num_samples"), py::arg("seed"));
+    py::class_<Sequential, Order>(module, "Sequential")
+        .def(py::init<std::uint64_t>(), py::arg("num_samples"));
+}
 
 }  // namespace datacursor::bindings

@@ -1,0 +1,63 @@
+"""Argument checks whose errors name the argument, its range and the value."""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex
+
+from datacursor.errors import ArgumentError
+
+MAX_EPOCH = 2**40
+MAX_COUNT = 2**63
+MAX_SEED = 2**64
+
+
+def require_integer(name: str, value: SupportsIndex, low: int, high: int) -> int:
+    """Return `value` as an int in [low, high).
+
+    Args:
+        name: Name of the argument, for the error.
+        value: An int or a NumPy integer; a bool or a float is refused.
+        low: Smallest value allowed.
+        high: First value above the range.
+
+    Raises:
+        TypeError: The value is not an integer.
+        ArgumentError: The value is out of range.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, got {name}={value!r}")
+    number = operator.index(value)
+    if not low <= number < high:
+        raise ArgumentError(
+            f"{name} must be in [{low}, {_readable(high)}), got {name}={number}"
+        )
+    return number
+
+
+def require_bool(name: str, value: object) -> bool:
+    """Return `value` if it is a bool.
+
+    Raises:
+        TypeError: Anything else, 0 and 1 included.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {name}={value!r}")
+    return value
+
+
+def require_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`.
+
+    Raises:
+        ArgumentError: It is none of them.
+    """
+    if not isinstance(value, str) or value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ArgumentError(f"{name} must be one of {listed}, got {name}={value!r}")
+    return value
+
+
+def _readable(limit: int) -> str:
+    is_large_power = limit >= 2**31 and limit & (limit - 1) == 0
+    return f"2**{limit.bit_length() - 1}" if is_large_power else str(limit)

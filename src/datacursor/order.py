@@ -1,0 +1,268 @@
+"""Orders: (epoch, position) -> index, pure functions in O(1) time and memory.
+
+Nothing is advanced: an order has no state but its parameters, so any epoch and
+position is reached at once, on any rank, in any process. A released order never
+changes; a new one gets a new id.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from datacursor import _core
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, MAX_SEED, require_integer
+from datacursor.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Part of the persistent format; add, never change. 0x8000 and above are free for users.
+SHUFFLE_ID = 1
+SEQUENTIAL_ID = 2
+ORDER_NAMES: Mapping[int, str] = MappingProxyType(
+    {SHUFFLE_ID: "shuffle-1", SEQUENTIAL_ID: "sequential-1"}
+)
+
+
+class Order(ABC):
+    """One permutation of [0, num_samples) for every epoch.
+
+    A subclass sets `order_id` (0x8000 to 0xFFFF for your own), passes its sizes to
+    `__init__` and defines `fill` and `position_of`, both pure functions of their
+    arguments. The cursor stores the id, the seed and a digest of `parameters`, so a
+    change of any of them is noticed when a run is resumed.
+
+    Attributes:
+        order_id: Names the order in every cursor, 1 <= order_id < 2**16.
+        num_samples: Number of indices, 1 <= num_samples < 2**63.
+        seed: The user's number, 0 <= seed < 2**64.
+    """
+
+    order_id: int
+
+    def __init__(self, num_samples: int, seed: int = 0) -> None:
+        """Check and keep the two numbers every order has."""
+        self.num_samples = require_integer("num_samples", num_samples, 1, MAX_COUNT)
+        self.seed = require_integer("seed", seed, 0, MAX_SEED)
+
+    @property
+    def parameters(self) -> dict[str, int | str]:
+        """What decides the order besides its id, its size and its seed."""
+        return {}
+
+    @abstractmethod
+    def fill(self, epoch: int, first: int, out: NDArray[np.int64]) -> None:
+        """Write the indices at positions [first, first + len(out)) of one epoch.
+
+        The same arguments give the same result on every platform and release.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            first: First position, in samples.
+            out: Array of shape (count,), int64, C-contiguous; overwritten. Owned by the caller.
+
+        Raises:
+            ArgumentError: epoch is out of range or first + count exceeds num_samples.
+            TypeError: out has another dtype, rank or layout, or is read-only.
+        """
+
+    @abstractmethod
+    def position_of(self, epoch: int, index: int) -> int:
+        """Return the position of one index: the inverse of `index_at`.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            index: Element of the data set, 0 <= index < num_samples.
+
+        Raises:
+            ArgumentError: An argument is out of range.
+        """
+
+    def index_at(self, epoch: int, position: int) -> int:
+        """Return the index at one position.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            position: Place in the epoch's order, 0 <= position < num_samples.
+
+        Raises:
+            ArgumentError: An argument is out of range.
+        """
+        return int(self.indices(epoch, position, 1)[0])
+
+    def indices(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
+        """Return the indices at positions [first, first + count) as a fresh array.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            first: First position, in samples.
+            count: Number of positions.
+
+        Returns:
+            Array of shape (count,), int64.
+
+        Raises:
+            ArgumentError: An argument is out of range.
+        """
+        first = require_integer("first", first, 0, self.num_samples + 1)
+        count = require_integer("count", count, 0, self.num_samples - first + 1)
+        out = np.empty(count, dtype=np.int64)
+        self.fill(epoch, first, out)
+        return out
+
+    def fill_blocks(
+        self, epoch: int, first: int, block: int, stride: int, out: NDArray[np.int64]
+    ) -> None:
+        """Write equally spaced blocks of positions: what one rank issues.
+
+        Block k of `out` holds the indices at positions
+        [first + k * stride, first + k * stride + block).
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            first: First position of block 0.
+            block: Positions in a block, >= 1.
+            stride: Distance of two blocks in positions, >= block.
+            out: Array of shape (k * block,), int64, C-contiguous; overwritten.
+
+        Raises:
+            ArgumentError: A position lies outside [0, num_samples).
+            TypeError: out has another dtype, rank or layout, or is read-only.
+        """
+        for place in range(0, len(out), block):
+            self.fill(epoch, first + place // block * stride, out[place : place + block])
+
+    def num_positions(self, epoch: int) -> int:
+        """Return the number of positions of one epoch: num_samples, in every epoch."""
+        require_integer("epoch", epoch, 0, MAX_EPOCH)
+        return self.num_samples
+
+    def __repr__(self) -> str:
+        """Show the class and what decides the order."""
+        shown = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({self.num_samples}, seed={self.seed}{shown})"
+
+
+class _CoreOrder(Order):
+    """An order computed by the C++ core."""
+
+    def __init__(self, num_samples: int, seed: int = 0) -> None:
+        super().__init__(num_samples, seed)
+        self._core = self._make_core()
+
+    @abstractmethod
+    def _make_core(self) -> _core.Order: ...
+
+    def index_at(self, epoch: int, position: int) -> int:
+        return self._core.index_at(
+            require_integer("epoch", epoch, 0, MAX_EPOCH),
+            require_integer("position", position, 0, self.num_samples),
+        )
+
+    def position_of(self, epoch: int, index: int) -> int:
+        return self._core.position_of(
+            require_integer("epoch", epoch, 0, MAX_EPOCH),
+            require_integer("index", index, 0, self.num_samples),
+        )
+
+    def fill(self, epoch: int, first: int, out: NDArray[np.int64]) -> None:
+        _require_array(out)
+        self._core.fill(
+            require_integer("epoch", epoch, 0, MAX_EPOCH),
+            require_integer("first", first, 0, self.num_samples + 1),
+            out,
+        )
+
+    def fill_blocks(
+        self, epoch: int, first: int, block: int, stride: int, out: NDArray[np.int64]
+    ) -> None:
+        _require_array(out)
+        self._core.fill_blocks(
+            require_integer("epoch", epoch, 0, MAX_EPOCH),
+            require_integer("first", first, 0, self.num_samples + 1),
+            require_integer("block", block, 1, MAX_COUNT),
+            require_integer("stride", stride, 1, MAX_COUNT),
+            out,
+        )
+
+    def __reduce__(self) -> tuple[type[_CoreOrder], tuple[int, int]]:
+        return type(self), (self.num_samples, self.seed)
+
+
+class Shuffle(_CoreOrder):
+    """A pseudo-random permutation of [0, num_samples), a new one each epoch.
+
+    A Feistel network keyed by (seed, epoch): no table, no state, bijective for every
+    size. Up to 4096 samples it is an exact shuffle from a table instead.
+
+    Args:
+        num_samples: Number of indices, 1 <= num_samples < 2**63.
+        seed: Key of all epochs, 0 <= seed < 2**64. Seed and epoch are separate inputs:
+            (seed 0, epoch 1) has nothing to do with (seed 1, epoch 0).
+
+    Example:
+        >>> order = Shuffle(10**12, seed=7)
+        >>> index = order.index_at(3, 123_456_789_012)
+        >>> order.position_of(3, index)
+        123456789012
+        >>> sorted(Shuffle(5, seed=1).indices(0, 0, 5).tolist())
+        [0, 1, 2, 3, 4]
+
+    Source:
+        Feistel network: Luby and Rackoff 1988; Philox: Salmon et al., SC'11;
+        the definition, with its deviations, in permutation.hpp.
+    """
+
+    order_id = SHUFFLE_ID
+
+    def _make_core(self) -> _core.Order:
+        return _core.Shuffle(self.num_samples, self.seed)
+
+
+class Sequential(_CoreOrder):
+    """The natural order: index == position in every epoch.
+
+    Args:
+        num_samples: Number of indices, 1 <= num_samples < 2**63.
+        seed: Kept for the cursor; it does not change the order.
+
+    Example:
+        >>> Sequential(5).indices(0, 1, 3).tolist()
+        [1, 2, 3]
+    """
+
+    order_id = SEQUENTIAL_ID
+
+    def _make_core(self) -> _core.Order:
+        return _core.Sequential(self.num_samples)
+
+
+def _require_array(out: object) -> None:
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be a numpy array of int64, got {type(out).__name__}")
+
+
+def require_order(order: object, num_samples: int, noun: str) -> Order:
+    """Return `order` if it is an Order over exactly `num_samples` elements.
+
+    Args:
+        order: What the caller passed as order.
+        num_samples: Elements there are to order.
+        noun: What the elements are called, for the error.
+
+    Raises:
+        TypeError: It is not an Order.
+        ArgumentError: It orders another number of elements.
+    """
+    if not isinstance(order, Order):
+        raise TypeError(f"order must be a datacursor.Order, got {type(order).__name__}")
+    if order.num_samples != num_samples:
+        raise ArgumentError(
+            f"order must cover num_{noun}={num_samples}, got order.num_samples={order.num_samples}"
+        )
+    return order
