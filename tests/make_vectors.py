@@ -144,7 +144,7 @@ CONCAT_CASES = [
     ConcatCase("one-token-rows", [2, 0, 1], 1, "drop"),
     ConcatCase("only-empty-documents", [0, 0, 0], 4, "pad"),
     ConcatCase("only-empty-documents-kept", [0, 0, 0], 4, "pad", num_virtual=2, keep_empty=True),
-    ConcatCase("empty-documents-dropped", [3, 0, 2, 0], 4, "pad", num_virtual=2),
+    ConcatCase("empty-documents-dropped", [0, 3, 0, 2], 4, "pad", num_virtual=2),
     ConcatCase("empty-documents-kept", [3, 0, 2, 0], 4, "pad", num_virtual=2, keep_empty=True),
     ConcatCase("row-cuts-virtual-tokens", [2, 0, 2], 3, "pad", num_virtual=2, keep_empty=True),
     ConcatCase("empty-documents-first", [0, 0, 3, 5], 4, "drop"),
