@@ -51,7 +51,7 @@ class Run:
     prefetch_factor: int | None = None
     persistent: bool = False
     counted: bool = True  # a CursorLoader; else a plain DataLoader
-    context: str | None = None
+    context: str = "fork"
 
     def ranks(self) -> list[Run]:
         return [replace(self, rank=rank) for rank in range(self.num_replicas)]

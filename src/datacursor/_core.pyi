@@ -1,10 +1,8 @@
 from typing import Any
 
-from typing_extensions import Buffer
-
-
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Buffer
 
 __version__: str
 

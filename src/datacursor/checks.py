@@ -25,9 +25,12 @@ def require_integer(name: str, value: SupportsIndex, low: int, high: int) -> int
         TypeError: The value is not an integer.
         ArgumentError: The value is out of range.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {name}={value!r}")
-    number = operator.index(value)
     if not low <= number < high:
         raise ArgumentError(
             f"{name} must be in [{low}, {_readable(high)}), got {name}={number}"

@@ -29,8 +29,9 @@ PHASE_EXTENSION = 0x8002
 ORDER_NAMES = {1: "shuffle-1", 2: "sequential-1", 3: "block-shuffle-1", 4: "mixture-1"}
 PACKING_NAMES = {0: "none", 1: "concat", 2: "best_fit", 3: "chunk"}
 ACCEPTED_BITS = {  # optional_flags: differences that a load was told to accept
-    "data_fingerprint": 8,
-    "base_size": 9,
+    "fingerprint": 8,
+    "num_samples": 9,  # base_size of samples
+    "num_documents": 9,  # base_size of packed rows
     "seed": 10,
     "order": 11,
     "packing": 12,
@@ -178,7 +179,12 @@ class Cursor(_Recorded):
     @property
     def accepted(self) -> tuple[str, ...]:
         """Names of the differences that loads were told to accept, a subset of ACCEPTED_BITS."""
-        return tuple(name for name, bit in ACCEPTED_BITS.items() if self.optional_flags >> bit & 1)
+        other_size = "num_documents" if self.packing_id == 0 else "num_samples"
+        return tuple(
+            name
+            for name, bit in ACCEPTED_BITS.items()
+            if self.optional_flags >> bit & 1 and name != other_size
+        )
 
     @property
     def deferred(self) -> tuple[tuple[int, int], ...]:

@@ -88,6 +88,7 @@ class Order(ABC):
         Raises:
             ArgumentError: An argument is out of range.
         """
+        position = require_integer("position", position, 0, self.num_samples)
         return int(self.indices(epoch, position, 1)[0])
 
     def indices(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
@@ -129,6 +130,9 @@ class Order(ABC):
             ArgumentError: A position lies outside [0, num_samples).
             TypeError: out has another dtype, rank or layout, or is read-only.
         """
+        block = require_integer("block", block, 1, MAX_COUNT)
+        require_integer("stride", stride, block, MAX_COUNT)
+        require_integer("len(out) % block", len(out) % block, 0, 1)
         for place in range(0, len(out), block):
             self.fill(epoch, first + place // block * stride, out[place : place + block])
 
@@ -136,6 +140,20 @@ class Order(ABC):
         """Return the number of positions of one epoch: num_samples, in every epoch."""
         require_integer("epoch", epoch, 0, MAX_EPOCH)
         return self.num_samples
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what decides the order."""
+        if not isinstance(other, Order):
+            return NotImplemented
+        return self._identity == other._identity
+
+    def __hash__(self) -> int:
+        """Agree with `==`."""
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return self.order_id, self.num_samples, self.seed, tuple(sorted(self.parameters.items()))
 
     def __repr__(self) -> str:
         """Show the class and what decides the order."""
