@@ -1,1 +1,61 @@
-"""datacursor."""
+"""datacursor: know exactly where a training run stands in its data.
+
+Names load when they are first used, so that importing the package needs neither
+torch nor pyarrow.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datacursor.cursor import Cursor as Cursor
+    from datacursor.errors import ArgumentError as ArgumentError
+    from datacursor.errors import CommitError as CommitError
+    from datacursor.errors import CorpusError as CorpusError
+    from datacursor.errors import CursorFormatError as CursorFormatError
+    from datacursor.errors import CursorMismatchError as CursorMismatchError
+    from datacursor.errors import DataCursorError as DataCursorError
+    from datacursor.errors import StaleIteratorError as StaleIteratorError
+    from datacursor.loader import CursorLoader as CursorLoader
+    from datacursor.order import Order as Order
+    from datacursor.order import Sequential as Sequential
+    from datacursor.order import Shuffle as Shuffle
+    from datacursor.packing import PackedSampler as PackedSampler
+    from datacursor.plan import PackingPlan as PackingPlan
+    from datacursor.sampler import CursorSampler as CursorSampler
+    from datacursor.tokens import TokenCorpus as TokenCorpus
+
+_MODULE_OF = {
+    "ArgumentError": "errors",
+    "CommitError": "errors",
+    "CorpusError": "errors",
+    "Cursor": "cursor",
+    "CursorFormatError": "errors",
+    "CursorLoader": "loader",
+    "CursorMismatchError": "errors",
+    "CursorSampler": "sampler",
+    "DataCursorError": "errors",
+    "Order": "order",
+    "PackedSampler": "packing",
+    "PackingPlan": "plan",
+    "Sequential": "order",
+    "Shuffle": "order",
+    "StaleIteratorError": "errors",
+    "TokenCorpus": "tokens",
+    "__version__": "_core",
+}
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'datacursor' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"datacursor.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

@@ -1,3 +1,8 @@
+from typing import Any
+
+from typing_extensions import Buffer
+
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,3 +29,7 @@ class Shuffle(Order):
 
 class Sequential(Order):
     def __init__(self, num_samples: int) -> None: ...
+
+def encode_cursor(fields: dict[str, Any]) -> bytes: ...
+def decode_cursor(buffer: Buffer) -> dict[str, Any]: ...
+def crc32c(buffer: Buffer) -> int: ...

@@ -8,8 +8,6 @@ changes; a new one gets a new id.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
 # Part of the persistent format; add, never change. 0x8000 and above are free for users.
 SHUFFLE_ID = 1
 SEQUENTIAL_ID = 2
-ORDER_NAMES: Mapping[int, str] = MappingProxyType(
-    {SHUFFLE_ID: "shuffle-1", SEQUENTIAL_ID: "sequential-1"}
-)
 
 
 class Order(ABC):

@@ -1,0 +1,254 @@
+"""What an epoch consists of: samples in an order, or packed rows.
+
+The commit protocol counts contributions and never asks what they are. A
+`Contributions` object answers, as pure functions of a cursor: how many there are,
+what the next ones are, and what committing them adds to the cursor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from datacursor import _core
+from datacursor.checks import require_bool, require_integer
+from datacursor.errors import CursorMismatchError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from datacursor.cursor import Cursor
+    from datacursor.order import Order
+
+_MAX_FILL = 8192  # indices computed ahead of the loader: 64 KiB, and 10 us at most
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the positions of an epoch are dealt out to ranks and updates.
+
+    From a committed position p, micro-batch m covers positions
+    [p + m * round_size, p + (m + 1) * round_size), rank r its r-th batch_size of them:
+
+        position  p                     p + round_size
+                  | rank 0 | rank 1 | .. | rank 0 | rank 1 | ..
+                  '---- micro-batch 0 ---'---- micro-batch 1 --- ..
+                  '------------- one update: accumulation_steps of them -- ..
+
+    Args:
+        rank: This process, 0 <= rank < num_replicas.
+        num_replicas: Processes that share the data, >= 1.
+        batch_size: Contributions in a micro-batch of one rank, >= 1.
+        accumulation_steps: Micro-batches in an update, >= 1.
+        drop_last: Drop an incomplete last round instead of padding it.
+
+    Raises:
+        ArgumentError: A number is out of range.
+        TypeError: An argument has the wrong type.
+    """
+
+    rank: int
+    num_replicas: int
+    batch_size: int
+    accumulation_steps: int
+    drop_last: bool
+
+    def __post_init__(self) -> None:
+        """Check every field; the limits keep every product below 2**63."""
+        require_integer("num_replicas", self.num_replicas, 1, 2**20)
+        require_integer("rank", self.rank, 0, self.num_replicas)
+        require_integer("batch_size", self.batch_size, 1, 2**31)
+        require_integer("accumulation_steps", self.accumulation_steps, 1, 2**31)
+        require_bool("drop_last", self.drop_last)
+
+    @property
+    def round_size(self) -> int:
+        """Contributions in one micro-batch of all ranks together."""
+        return self.num_replicas * self.batch_size
+
+    @property
+    def update_size(self) -> int:
+        """Contributions in one full update of all ranks together."""
+        return self.round_size * self.accumulation_steps
+
+    def num_micro_batches(self, num_contributions: int) -> int:
+        """Return how many micro-batches each rank makes of so many contributions."""
+        if self.drop_last:
+            return num_contributions // self.round_size
+        return -(-num_contributions // self.round_size)
+
+    def first_of_rank(self, position: int, micro_batch: int) -> int:
+        """Return the first position of this rank's micro-batch, counted from `position`."""
+        return position + micro_batch * self.round_size + self.rank * self.batch_size
+
+
+class Advance(NamedTuple):
+    """What committing some contributions adds to a cursor."""
+
+    digest: bytes
+    num_tokens: int
+    reader: tuple[int, int]
+
+
+class Contributions(ABC):
+    """The contributions of every epoch, as pure functions of the cursor.
+
+    Attributes:
+        base_noun: What base_size counts: "samples" or "documents".
+        base_size: Number of samples or documents in the data set.
+        packing_id: 0 for samples, else the id of the packing plan.
+        seq_len: Tokens a row; 0 for samples.
+        fingerprint: 16 bytes that name the data.
+        data_unverified: The fingerprint says no more than the size does.
+        order: The order of samples or documents.
+    """
+
+    base_noun: str
+    packing_id: int
+    seq_len: int
+
+    def __init__(self, order: Order, fingerprint: bytes, *, data_unverified: bool) -> None:
+        """Keep the order and the identity of the data."""
+        self.order = order
+        self.base_size = order.num_samples
+        self.fingerprint = fingerprint
+        self.data_unverified = data_unverified
+
+    @property
+    @abstractmethod
+    def packing_parameters(self) -> dict[str, int | str | bool | None]:
+        """Everything but seq_len that decides how documents become rows."""
+
+    @abstractmethod
+    def num_positions(self, cursor: Cursor) -> int:
+        """Return the number of contributions in the cursor's epoch."""
+
+    @abstractmethod
+    def advance(self, cursor: Cursor, count: int) -> Advance:
+        """Return what committing the next `count` contributions adds to the cursor."""
+
+    @abstractmethod
+    def reader_at(self, cursor: Cursor, position: int) -> tuple[int, int]:
+        """Return the reader's place and offset at any position of the cursor's epoch."""
+
+    @abstractmethod
+    def issue(self, cursor: Cursor, layout: Layout) -> Iterator[list[int]]:
+        """Yield one list of data set indices per micro-batch of this rank, to the epoch's end."""
+
+    @abstractmethod
+    def is_committed(self, cursor: Cursor, index: int) -> bool:
+        """Return whether a sample or document lies wholly behind the cursor in its epoch."""
+
+    def rescale(self, cursor: Cursor) -> Cursor:
+        """Return the cursor with this plan's seq_len, at the same token.
+
+        Raises:
+            CursorMismatchError: The plan cannot change its seq_len inside an epoch.
+        """
+        raise CursorMismatchError(
+            f"seq_len cannot change inside an epoch: cursor has seq_len={cursor.seq_len} at "
+            f"position {cursor.position}, the sampler seq_len={self.seq_len}"
+        )
+
+    @property
+    def plan_digest(self) -> bytes:
+        """BLAKE2b of the order's and the packing's parameters, 16 bytes."""
+        parameters = {"order": self.order.parameters, "packing": self.packing_parameters}
+        text = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+class SampleContributions(Contributions):
+    """The samples of a map-style data set in an order."""
+
+    base_noun = "samples"
+    packing_id = 0
+    seq_len = 0
+
+    @property
+    def packing_parameters(self) -> dict[str, int | str | bool | None]:
+        """Samples are not packed."""
+        return {}
+
+    def num_positions(self, cursor: Cursor) -> int:
+        """Return the number of samples."""
+        return self.order.num_positions(cursor.epoch)
+
+    def advance(self, cursor: Cursor, count: int) -> Advance:
+        """Return the digest of the next `count` samples; they hold no tokens."""
+        indices = self.order.indices(cursor.epoch, cursor.position, count)
+        return Advance(_core.digest_samples(cursor.epoch, indices), 0, (0, 0))
+
+    def reader_at(self, cursor: Cursor, position: int) -> tuple[int, int]:
+        """Samples have no reader."""
+        return 0, 0
+
+    def issue(self, cursor: Cursor, layout: Layout) -> Iterator[list[int]]:
+        """Yield lists of sample indices, a few thousand computed at a time."""
+        epoch, position = cursor.epoch, cursor.position
+        batch_size, round_size = layout.batch_size, layout.round_size
+        num_full, rest = divmod(self.num_positions(cursor) - position, round_size)
+        ahead = 1  # doubled as the epoch goes on, so that the first batch comes at once
+        while num_full > 0:
+            ahead = min(ahead, num_full)
+            out = np.empty(ahead * batch_size, dtype=np.int64)
+            first = layout.first_of_rank(position, 0)
+            self.order.fill_blocks(epoch, first, batch_size, round_size, out)
+            indices = out.tolist()
+            for start in range(0, len(indices), batch_size):
+                yield indices[start : start + batch_size]
+            position += ahead * round_size
+            num_full -= ahead
+            ahead = min(2 * ahead, max(1, _MAX_FILL // batch_size))
+        if rest > 0 and not layout.drop_last:
+            yield self._last_round(epoch, position, layout).tolist()
+
+    def is_committed(self, cursor: Cursor, index: int) -> bool:
+        """Return whether a sample's position lies behind the cursor, in O(1)."""
+        return self.order.position_of(cursor.epoch, index) < cursor.position
+
+    def _last_round(self, epoch: int, position: int, layout: Layout) -> NDArray[np.int64]:
+        ranges = last_round_ranges(position, self.order.num_positions(epoch), layout)
+        indices = [self.order.indices(epoch, part.first, part.count) for part in ranges]
+        return np.concatenate(indices) if indices else np.empty(0, dtype=np.int64)
+
+
+class LastRoundRange(NamedTuple):
+    """Consecutive positions in one rank's share of an epoch's last, incomplete round."""
+
+    first: int
+    count: int
+    is_padding: bool
+
+
+def last_round_ranges(
+    position: int, num_positions: int, layout: Layout
+) -> Iterator[LastRoundRange]:
+    """Yield this rank's share of the last round, which begins at `position`.
+
+    What is left in [position, num_positions) comes first; then padding, which repeats the
+    epoch from its start:
+
+        positions  position .. n-1 | 0 1 2 ..      (n = num_positions)
+                   real            | padding, up to round_size in all
+
+    One rank alone is not padded; its last batch is short.
+    """
+    first = layout.first_of_rank(position, 0)
+    stop = first + layout.batch_size
+    if first < num_positions:
+        yield LastRoundRange(first, min(stop, num_positions) - first, is_padding=False)
+    if layout.num_replicas == 1:
+        return
+    first = max(first, num_positions)
+    while first < stop:
+        start = (first - num_positions) % num_positions
+        count = min(stop - first, num_positions - start)
+        yield LastRoundRange(start, count, is_padding=True)
+        first += count

@@ -1,0 +1,157 @@
+"""`CursorLoader`: a DataLoader that counts what it delivers, so commits need no number."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch.utils.data import DataLoader
+
+from datacursor.commits import Session
+from datacursor.errors import ArgumentError
+from datacursor.sampler import CursorSampler
+
+T = TypeVar("T")
+
+
+class CursorLoader(DataLoader[T]):
+    """A `DataLoader` over a `CursorSampler` that counts deliveries.
+
+    With it `sampler.commit()` means: everything delivered since the last commit. It carries
+    the sampler's state, says which part of a batch is padding, and owns its generator, so
+    that iterating it draws nothing from torch's default stream.
+
+    Args:
+        dataset: A map-style data set, or `PackedSampler.dataset`.
+        sampler: The sampler; it decides batch size, order and drop_last.
+        batch_size: None, or the sampler's.
+        **options: Any other argument of `DataLoader`: num_workers, collate_fn, pin_memory, ...
+
+    Raises:
+        ArgumentError: An option contradicts the sampler (batch_size, drop_last, shuffle,
+            batch_sampler, in_order=False).
+        TypeError: sampler is not a CursorSampler.
+
+    Attributes:
+        num_real: Contributions in the batch just delivered that are not padding.
+        padding_mask: bool tensor, one entry a contribution of that batch, True where padding.
+
+    Example:
+        >>> sampler = CursorSampler(10, batch_size=4, shuffle=False)
+        >>> loader = CursorLoader(range(10), sampler=sampler)
+        >>> for batch in loader:
+        ...     sampler.commit()
+        >>> str(sampler.cursor).split(" \\u00b7 ")[0]
+        'epoch 1'
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        sampler: CursorSampler,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(sampler, CursorSampler):
+            raise TypeError(f"sampler must be a CursorSampler, got {type(sampler).__name__}")
+        for name in ("batch_sampler", "shuffle"):
+            if options.get(name):
+                raise ArgumentError(
+                    f"{name} must be left to the sampler, got {name}={options[name]!r}"
+                )
+        if len(dataset) != len(sampler.dataset):
+            raise ArgumentError(
+                f"dataset must be the sampler's: len(dataset)={len(dataset)}, "
+                f"len(sampler.dataset)={len(sampler.dataset)}"
+            )
+        if options.get("generator") is None:
+            options["generator"] = torch.Generator().manual_seed(sampler.seed)
+        super().__init__(
+            dataset,
+            batch_size=sampler.batch_size if batch_size is None else batch_size,
+            sampler=sampler,
+            **options,
+        )
+        sampler.check(self)
+        self._cursor_sampler = sampler
+        self.num_real = 0
+        self.padding_mask = torch.zeros(0, dtype=torch.bool)
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # DataLoader names its own class
+        """Deliver batches from the cursor to the end of its epoch."""
+        before = self._cursor_sampler._tracker.session
+        batches = super().__iter__()
+        # With workers the session began just now, to prefetch; without, it begins at the first
+        # batch.
+        session = self._cursor_sampler._tracker.session
+        return _Deliveries(self, batches, None if session is before else session)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the sampler's state: the committed position."""
+        return self._cursor_sampler.state_dict()
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], allow_changed: Collection[str] = ()
+    ) -> None:
+        """Load the sampler's state; live iterators become stale.
+
+        Raises:
+            CursorFormatError: Not such a state, or a damaged one. Nothing has changed.
+            CursorMismatchError: It belongs to other data or another plan. Nothing has changed.
+        """
+        self._cursor_sampler.load_state_dict(state_dict, allow_changed)
+
+    def _describe(self, num_real: int) -> None:
+        sampler = self._cursor_sampler
+        size = num_real if sampler.num_replicas == 1 else sampler.batch_size
+        self.num_real = num_real
+        self.padding_mask = torch.arange(size) >= num_real
+
+    def progress(self, **options: Any) -> Iterable[Any]:
+        """Return the rest of the epoch with a tqdm progress bar that starts at the cursor.
+
+        Args:
+            **options: Arguments of tqdm.
+
+        Raises:
+            ImportError: tqdm is not installed (`pip install datacursor[cli]`).
+        """
+        from tqdm.auto import tqdm
+
+        remaining = self._cursor_sampler.remaining()
+        shown = {"total": len(self), "initial": len(self) - remaining, "unit": "batch"}
+        bar: Iterable[Any] = tqdm(self, **(shown | options))
+        return bar
+
+
+class _Deliveries:
+    """The batches of one session, counted as they are handed out."""
+
+    def __init__(
+        self, loader: CursorLoader[Any], batches: Iterator[Any], session: Session | None
+    ) -> None:
+        self._loader = loader
+        self._batches = batches
+        self._session = session
+        if session is not None:
+            session.delivered = 0
+
+    def __iter__(self) -> _Deliveries:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> Any:
+        if self._session is not None:
+            self._session.require_live()
+        batch = next(self._batches)
+        session = self._session or self._loader._cursor_sampler._tracker.session
+        assert session is not None, "the sampler issued a batch without a session"
+        self._session = session
+        micro_batch = session.delivered or 0
+        session.delivered = micro_batch + 1
+        self._loader._describe(session.num_real(micro_batch))
+        return batch

@@ -1,0 +1,489 @@
+"""`CursorSampler`: a PyTorch sampler whose saved position moves by commits only."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sized
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+import torch.distributed
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, get_worker_info
+
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_bool, require_integer
+from datacursor.commits import CommitTracker, Session, advance
+from datacursor.contributions import Contributions, Layout, SampleContributions
+from datacursor.cursor import STATE_NUM_BYTES, Cursor, pack_state, unpack_state
+from datacursor.errors import ArgumentError, CommitError, CursorFormatError
+from datacursor.order import Order, Sequential, Shuffle, require_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STATE_KEY = "datacursor"
+_MANY_DELIVERIES = 100  # micro-batches without any commit that look like a forgotten commit
+
+
+class CursorSampler(DistributedSampler[int]):
+    """Deals out a data set's samples and remembers what entered an update.
+
+    Give it to a `DataLoader` (or `CursorLoader`) with the same batch size, and call
+    `commit()` after each optimizer step. The saved state then names the next sample no
+    update has seen, whatever workers prefetched, and resumes at any number of ranks,
+    workers and any batch size. Epochs follow one another by commits alone.
+
+    It is a `DistributedSampler` so that frameworks leave it in place; it shares no
+    behaviour with one. Not thread safe.
+
+    Args:
+        dataset_or_num_samples: A map-style data set, or its length, 1 <= n < 2**63.
+        batch_size: Samples in a micro-batch of one rank.
+        num_replicas: Processes that share the data; None asks torch.distributed, else 1.
+        rank: This process; None asks torch.distributed, else 0.
+        shuffle: A new permutation each epoch; False keeps the natural order.
+        seed: Key of all epochs, 0 <= seed < 2**64.
+        drop_last: Drop an incomplete last round of all ranks; else it is filled with marked
+            repeats (with one rank: a short batch).
+        accumulation_steps: Micro-batches in an update.
+        order: An `Order` over the samples, instead of shuffle and seed.
+        fingerprint: Names the content of the data, so that other data is refused at resume:
+            text or bytes. None takes the data set's own (`fingerprint`, `_fingerprint`), else
+            only its length is compared.
+
+    Raises:
+        ArgumentError: An argument is out of range, or drop_last leaves no round at all.
+        TypeError: An argument has the wrong type.
+
+    Example:
+        >>> sampler = CursorSampler(10, batch_size=4, seed=3)
+        >>> batches = iter(torch.utils.data.DataLoader(range(10), batch_size=4, sampler=sampler))
+        >>> first = next(batches)
+        >>> sampler.commit()
+        >>> sampler.cursor.position, sampler.remaining()
+        (4, 2)
+    """
+
+    def __init__(
+        self,
+        dataset_or_num_samples: Sized | int,
+        *,
+        batch_size: int,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        accumulation_steps: int = 1,
+        order: Order | None = None,
+        fingerprint: str | bytes | None = None,
+    ) -> None:
+        dataset = _as_dataset(dataset_or_num_samples)
+        order = choose_order(order, len(dataset), shuffle=shuffle, seed=seed, noun="samples")
+        identity = _fingerprint_of(dataset, fingerprint)
+        contributions = SampleContributions(
+            order, identity or bytes(16), data_unverified=identity is None
+        )
+        layout = make_layout(num_replicas, rank, batch_size, accumulation_steps, drop_last)
+        self._set_up(dataset, contributions, layout, shuffle=shuffle)
+
+    def _set_up(
+        self, dataset: Sized, contributions: Contributions, layout: Layout, *, shuffle: bool
+    ) -> None:
+        self.dataset = dataset  # type: ignore[assignment]  # any Sized, as DataLoader takes it
+        self.num_replicas = layout.num_replicas
+        self.rank = layout.rank
+        self.batch_size = layout.batch_size
+        self.accumulation_steps = layout.accumulation_steps
+        self.drop_last = layout.drop_last
+        self.shuffle = shuffle
+        self.seed = contributions.order.seed
+        self._tracker = CommitTracker(contributions, layout)
+        self._has_warned = False
+        num_contributions = contributions.num_positions(self.cursor)
+        noun = "rows" if contributions.packing_id else "samples"
+        if num_contributions == 0:
+            raise ArgumentError(f"nothing to train on: num_{noun}=0")
+        if layout.num_micro_batches(num_contributions) == 0:
+            raise ArgumentError(
+                f"drop_last=True drops every batch: num_{noun}={num_contributions} is less than "
+                f"num_replicas * batch_size = {layout.num_replicas} * {layout.batch_size} = "
+                f"{layout.round_size}"
+            )
+
+    # -- the torch sampler -----------------------------------------------------------------
+
+    def __iter__(self) -> SamplerIterator:
+        """Issue this rank's indices from the cursor to the end of its epoch.
+
+        An older iterator becomes stale. The iterator's own `state_dict()` holds how far it
+        was drawn, the sampler's how far was committed.
+        """
+        return SamplerIterator.begin(self)
+
+    def __len__(self) -> int:
+        """Return the samples per rank of a full epoch, padding included."""
+        layout = self._tracker.layout
+        num_contributions = self._tracker.contributions.num_positions(self._tracker.settled())
+        if layout.num_replicas == 1 and not layout.drop_last:
+            return num_contributions
+        return layout.num_micro_batches(num_contributions) * layout.batch_size
+
+    @property
+    def epoch(self) -> int:  # type: ignore[override]  # DistributedSampler's is an attribute
+        """The epoch of the cursor."""
+        return self.cursor.epoch
+
+    @property
+    def num_samples(self) -> int:  # type: ignore[override]  # torch's name for len(self)
+        """Samples per rank of a full epoch, padding included."""
+        return len(self)
+
+    @property
+    def total_size(self) -> int:  # type: ignore[override]  # DistributedSampler's is an attribute
+        """Samples of a full epoch over all ranks, padding included."""
+        return len(self) * self.num_replicas
+
+    def set_epoch(self, epoch: int) -> None:
+        """Move to (epoch, 0) if this sampler never committed, loaded or sought; else nothing.
+
+        Nobody has to call it: epochs advance by commits.
+
+        Raises:
+            ArgumentError: epoch is out of range.
+        """
+        if not self._tracker.set_epoch(epoch):
+            warnings.warn(
+                f"set_epoch({epoch}) ignored: the cursor stands in epoch {self.cursor.epoch} and "
+                "only commits move it; remove the call, or use seek() to go elsewhere",
+                stacklevel=2,
+            )
+
+    # -- position --------------------------------------------------------------------------
+
+    @property
+    def cursor(self) -> Cursor:
+        """The position of the next contribution that no update has seen."""
+        return self._tracker.cursor
+
+    def remaining(self) -> int:
+        """Return the micro-batches per rank from the cursor to the end of its epoch."""
+        return self._tracker.remaining()
+
+    def commit(self, micro_batches: int | None = None) -> None:
+        """Say that an update happened; the cursor moves over what entered it.
+
+        Args:
+            micro_batches: Micro-batches per rank in the update. None means, with a
+                `CursorLoader`, everything delivered since the last commit; without one,
+                accumulation_steps (fewer at the end of an epoch).
+
+        Raises:
+            CommitError: More than was issued or delivered, twice, or in a worker process.
+            ArgumentError: micro_batches < 1.
+        """
+        if get_worker_info() is not None:
+            raise CommitError("commit() was called in a loader's worker process; the training "
+                              "loop's process owns the cursor")
+        self._tracker.commit(micro_batches)
+
+    def seek(self, epoch: int, position: int) -> None:
+        """Move the cursor to any place, in contributions; live iterators become stale.
+
+        The identity digest counts from there on. The end of an epoch is the start of the next.
+
+        Raises:
+            ArgumentError: There is no such epoch or position.
+        """
+        self._tracker.seek(epoch, position)
+
+    def indices_of(self, epoch: int, update: int) -> NDArray[np.int64]:
+        """Return what an update holds, over all ranks, under the present layout.
+
+        Args:
+            epoch: Pass over the data.
+            update: Update within the epoch, counted from position 0.
+
+        Returns:
+            Indices in the order of their positions, shape (m,), int64; without padding.
+
+        Raises:
+            ArgumentError: There is no such epoch or update.
+        """
+        first, count = self._range_of(epoch, update)
+        return self._tracker.contributions.order.indices(epoch, first, count)
+
+    def committed(self, index: int) -> bool:
+        """Return whether a sample was passed already in the cursor's epoch, in O(1).
+
+        Raises:
+            ArgumentError: There is no such sample.
+        """
+        size = self._tracker.contributions.base_size
+        index = require_integer("index", index, 0, size)
+        return self._tracker.contributions.is_committed(self.cursor, index)
+
+    def _range_of(self, epoch: int, update: int) -> tuple[int, int]:
+        contributions, layout = self._tracker.contributions, self._tracker.layout
+        epoch = require_integer("epoch", epoch, 0, MAX_EPOCH)
+        start = self.cursor
+        if epoch != start.epoch:
+            start = start.replace(epoch=epoch, phase=0)
+        num_contributions = contributions.num_positions(start)
+        num_batches = layout.num_micro_batches(num_contributions)
+        num_updates = -(-num_batches // layout.accumulation_steps)
+        first = require_integer("update", update, 0, num_updates) * layout.update_size
+        stop = min(first + layout.update_size, num_batches * layout.round_size, num_contributions)
+        return first, stop - first
+
+    # -- state -----------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the committed position: one uint8 tensor of shape (512,), equal on all ranks."""
+        self._warn_if_never_committed()
+        return state_of(self.cursor)
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], allow_changed: Collection[str] = ()
+    ) -> None:
+        """Continue from a saved state; live iterators become stale.
+
+        Args:
+            state_dict: What `state_dict()` returned, in any layout of ranks.
+            allow_changed: Names of differences to accept, as the mismatch error prints them.
+
+        Raises:
+            CursorFormatError: Not such a state, or a damaged one. Nothing has changed.
+            CursorMismatchError: It belongs to other data or another plan. Nothing has changed.
+        """
+        self.load_cursor(cursor_of(state_dict), allow_changed)
+
+    def load_cursor(self, cursor: Cursor, allow_changed: Collection[str] = ()) -> None:
+        """Continue from a cursor, as `load_state_dict` does.
+
+        Raises:
+            CursorMismatchError: It belongs to other data or another plan. Nothing has changed.
+            TypeError: cursor is no Cursor.
+        """
+        self._tracker.load(cursor, allow_changed)
+
+    def _warn_if_never_committed(self) -> None:
+        session = self._tracker.session
+        if session is None or self._tracker.has_committed or self._has_warned:
+            return
+        given = session.issued if session.delivered is None else session.delivered
+        if given >= min(_MANY_DELIVERIES, session.num_micro_batches):
+            self._has_warned = True
+            warnings.warn(
+                f"{given} micro-batches were given out and none was committed, so this state is "
+                "where the run began; call sampler.commit() after each optimizer.step()",
+                stacklevel=3,
+            )
+
+    # -- loaders ---------------------------------------------------------------------------
+
+    def check(self, loader: DataLoader[Any]) -> None:
+        """Raise unless a loader delivers what this sampler issues, unchanged.
+
+        Raises:
+            ArgumentError: The loader has another sampler, batch size or order.
+        """
+        batch_sampler = loader.batch_sampler
+        if loader.sampler is not self or getattr(batch_sampler, "sampler", None) is not self:
+            raise ArgumentError(
+                f"loader must be DataLoader(..., sampler=sampler), got a loader whose sampler is "
+                f"{type(loader.sampler).__name__} in {type(batch_sampler).__name__}: was it "
+                "given batch_sampler=, or sharded again by a framework?"
+            )
+        if loader.batch_size != self.batch_size:
+            raise ArgumentError(
+                f"loader and sampler must have one batch_size, got loader.batch_size="
+                f"{loader.batch_size}, sampler.batch_size={self.batch_size}"
+            )
+        if not getattr(loader, "in_order", True):
+            raise ArgumentError("in_order must be True: commits name batches by their order")
+        if loader.drop_last:
+            raise ArgumentError("drop_last=True must be given to the sampler, not to the loader")
+
+    def __repr__(self) -> str:
+        """Show the layout and where the cursor stands."""
+        layout = self._tracker.layout
+        return (
+            f"{type(self).__name__}({self._tracker.contributions.order!r}, rank={layout.rank}, "
+            f"num_replicas={layout.num_replicas}, batch_size={layout.batch_size}, "
+            f"accumulation_steps={layout.accumulation_steps}, drop_last={layout.drop_last}: "
+            f"{self.cursor})"
+        )
+
+
+class _Issue:
+    """Feeds a `SamplerIterator`, one micro-batch at a time."""
+
+    def __init__(self, tracker: CommitTracker) -> None:
+        self.tracker = tracker
+        self.restart(tracker.begin())
+
+    def restart(self, session: Session) -> None:
+        self.session = session
+        self.current: Iterator[int] = iter(session.chunk)
+        self._batches = self.tracker.contributions.issue(session.start, self.tracker.layout)
+
+    def micro_batches(self) -> Iterator[Iterator[int]]:
+        while True:
+            self.session.require_live()
+            batch = next(self._batches, None)
+            if batch is None:
+                return
+            # Ending the session empties this very list, and with it the running iterator.
+            self.session.chunk = batch
+            self.session.issued += 1
+            self.current = iter(batch)
+            yield self.current
+
+    def drawn(self) -> Cursor:
+        """Return the cursor as if every micro-batch drawn whole were committed."""
+        open_batches = 1 if self.current.__length_hint__() > 0 else 0  # type: ignore[attr-defined]
+        tracker = self.tracker
+        return advance(
+            self.session.start,
+            tracker.contributions,
+            tracker.layout,
+            self.session.issued - open_batches,
+        )
+
+
+class SamplerIterator(chain[int]):
+    """This rank's indices, from the cursor to the end of its epoch.
+
+    A chain over micro-batches, so that drawing an index runs no Python code. Its state
+    is the *drawn* position, which is what torchdata's StatefulDataLoader saves.
+    """
+
+    _issue: _Issue
+
+    @classmethod
+    def begin(cls, sampler: CursorSampler) -> SamplerIterator:
+        """Start a session of the sampler at its cursor."""
+        issue = _Issue(sampler._tracker)
+        iterator = cast("SamplerIterator", cls.from_iterable(issue.micro_batches()))
+        iterator._issue = issue
+        return iterator
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the drawn position: one uint8 tensor of shape (512,)."""
+        return state_of(self._issue.drawn())
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from a drawn position; the sampler's commits go on from there too.
+
+        Raises:
+            CursorFormatError: Not such a state, or a damaged one.
+            CursorMismatchError: It belongs to other data or another plan.
+            StaleIteratorError: The sampler was loaded, moved or iterated again.
+        """
+        self._issue.session.require_live()
+        self._issue.restart(self._issue.tracker.adopt(cursor_of(state_dict)))
+
+
+def state_of(cursor: Cursor) -> dict[str, torch.Tensor]:
+    """Return a cursor as a sampler's state: a fresh uint8 tensor of shape (512,)."""
+    return {STATE_KEY: torch.frombuffer(bytearray(pack_state(cursor)), dtype=torch.uint8)}
+
+
+def cursor_of(state_dict: Mapping[str, Any]) -> Cursor:
+    """Return the cursor in a sampler's state.
+
+    Raises:
+        CursorFormatError: Not exactly the one tensor `state_of` makes, or damaged.
+    """
+    keys = sorted(map(str, state_dict)) if isinstance(state_dict, Mapping) else None
+    if keys != [STATE_KEY]:
+        found = f"keys {keys}" if keys is not None else type(state_dict).__name__
+        raise CursorFormatError(
+            f"not a sampler's state: expected a dict with the key {STATE_KEY!r}, got {found}"
+        )
+    state = state_dict[STATE_KEY]
+    if not isinstance(state, torch.Tensor):
+        raise CursorFormatError(
+            f"not a sampler's state: {STATE_KEY!r} must be a tensor, got {type(state).__name__}"
+        )
+    if state.dtype != torch.uint8 or tuple(state.shape) != (STATE_NUM_BYTES,):
+        raise CursorFormatError(
+            f"not a sampler's state: {STATE_KEY!r} must be uint8 of shape ({STATE_NUM_BYTES},), "
+            f"got {state.dtype} of shape {tuple(state.shape)}"
+        )
+    return unpack_state(state.detach().cpu().contiguous().numpy())
+
+
+def make_layout(
+    num_replicas: int | None,
+    rank: int | None,
+    batch_size: int,
+    accumulation_steps: int,
+    drop_last: bool,  # noqa: FBT001  # positional only inside the package
+) -> Layout:
+    """Return the layout of this process, asking torch.distributed where nothing is given.
+
+    Raises:
+        ArgumentError: A number is out of range, or only num_replicas > 1 is given.
+    """
+    is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if rank is None and not is_distributed and num_replicas not in (None, 1):
+        require_integer("num_replicas", cast("int", num_replicas), 1, 2**20)
+        raise ArgumentError(
+            f"rank must be given with num_replicas={num_replicas}: torch.distributed is not "
+            "initialised, so nothing else tells the processes apart"
+        )
+    if num_replicas is None:
+        num_replicas = torch.distributed.get_world_size() if is_distributed else 1
+    if rank is None:
+        rank = torch.distributed.get_rank() if is_distributed else 0
+    return Layout(rank, num_replicas, batch_size, accumulation_steps, drop_last)
+
+
+def choose_order(
+    order: Order | None, num_elements: int, *, shuffle: bool, seed: int, noun: str
+) -> Order:
+    """Return the given order, or the one that shuffle and seed ask for.
+
+    Raises:
+        ArgumentError: There are no elements, the order covers another number of them, or
+            another seed is asked for than the order has.
+    """
+    require_bool("shuffle", shuffle)
+    require_integer(f"num_{noun}", num_elements, 1, MAX_COUNT)
+    if order is None:
+        return Shuffle(num_elements, seed) if shuffle else Sequential(num_elements, seed)
+    if seed not in (0, require_order(order, num_elements, noun).seed):
+        raise ArgumentError(f"seed must be left to the order, got seed={seed}, {order!r}")
+    return order
+
+
+def _as_dataset(dataset_or_num_samples: Sized | int) -> Sized:
+    if isinstance(dataset_or_num_samples, IterableDataset):
+        raise TypeError("dataset must be map-style (with __len__ and __getitem__), got an "
+                        f"IterableDataset: {type(dataset_or_num_samples).__name__}")
+    if isinstance(dataset_or_num_samples, Sized):
+        return dataset_or_num_samples
+    return range(require_integer("num_samples", dataset_or_num_samples, 1, MAX_COUNT))
+
+
+def _fingerprint_of(dataset: Sized, fingerprint: str | bytes | None) -> bytes | None:
+    """Return 16 bytes that name the data's content; None if only the length is known."""
+    for value in (
+        fingerprint,
+        getattr(dataset, "fingerprint", None),
+        getattr(dataset, "_fingerprint", None),  # Hugging Face datasets
+    ):
+        if isinstance(value, str):
+            value = value.encode()
+        if isinstance(value, bytes):
+            is_digest = len(value) == 16
+            return value if is_digest else hashlib.blake2b(value, digest_size=16).digest()
+    if fingerprint is not None:
+        raise TypeError(f"fingerprint must be str or bytes, got {type(fingerprint).__name__}")
+    return None
+
+

@@ -1,0 +1,164 @@
+"""The laws, stated once: every order and every sampler passes them.
+
+A law is a function that raises AssertionError where it is broken. The arguments are duck-typed, so
+that the package, the reference and deliberately broken models all go through the same lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+# -- Orders ----------------------------------------------------------------------------------------
+
+
+class Order(Protocol):
+    """Position -> index, a pure function of (epoch, position)."""
+
+    @property
+    def num_samples(self) -> int: ...
+    def num_positions(self, epoch: int) -> int: ...
+    def index_at(self, epoch: int, position: int) -> int: ...
+    def position_of(self, epoch: int, index: int) -> int: ...
+    def indices(self, epoch: int, first: int, count: int) -> Any: ...
+    def fill(self, epoch: int, first: int, out: Any) -> None: ...
+
+
+def filled(order: Order, epoch: int, first: int, count: int) -> NDArray[np.int64]:
+    out = np.full(count, -1, dtype=np.int64)
+    order.fill(epoch, first, out)
+    return out
+
+
+def bijection(order: Order, epoch: int) -> None:
+    """Every index stands at exactly one position, by enumeration."""
+    n = order.num_samples
+    assert order.num_positions(epoch) == n
+    counts = np.bincount(filled(order, epoch, 0, n), minlength=n)
+    assert np.array_equal(counts, np.ones(n, dtype=np.int64))
+
+
+def round_trip(order: Order, epoch: int, numbers: Iterable[int]) -> None:
+    """position_of undoes index_at and index_at undoes position_of, at the given numbers."""
+    for number in numbers:
+        index, position = order.index_at(epoch, number), order.position_of(epoch, number)
+        assert 0 <= index < order.num_samples
+        assert 0 <= position < order.num_samples
+        assert order.position_of(epoch, index) == number
+        assert order.index_at(epoch, position) == number
+
+
+def same_by_every_way(order: Order, epoch: int, first: int, count: int) -> None:
+    """index_at, indices and fill agree."""
+    one_by_one = [order.index_at(epoch, first + i) for i in range(count)]
+    assert list(order.indices(epoch, first, count)) == one_by_one
+    assert filled(order, epoch, first, count).tolist() == one_by_one
+
+
+def split_invariance(order: Order, epoch: int, first: int, counts: Sequence[int]) -> None:
+    """Filling in pieces gives what filling at once gives."""
+    whole = filled(order, epoch, first, sum(counts))
+    pieces = []
+    for count in counts:
+        pieces.append(filled(order, epoch, first, count))
+        first += count
+    assert np.array_equal(np.concatenate(pieces), whole)
+
+
+# -- Samplers --------------------------------------------------------------------------------------
+
+
+class Sampler(Protocol):
+    """Issues indices in batches of batch_size; only commit moves the saved state."""
+
+    @property
+    def batch_size(self) -> int: ...
+    def __iter__(self) -> Iterator[int]: ...
+    def commit(self, micro_batches: int, /) -> object: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> object: ...
+
+
+def plain(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state with its arrays or tensors as lists, so that == compares values."""
+    return {key: value.tolist() for key, value in state.items()}
+
+
+def epoch_batches(sampler: Sampler) -> Iterator[list[int]]:
+    """Yield the batches of one pass; the last one may be short."""
+    iterator = iter(sampler)
+    while batch := list(islice(iterator, sampler.batch_size)):
+        yield batch
+
+
+def run(sampler: Sampler, num_batches: int) -> tuple[list[list[int]], list[dict[str, Any]]]:
+    """Commit batch after batch, over epoch ends; return the batches and the states between them."""
+    batches: list[list[int]] = []
+    states = [sampler.state_dict()]
+    while len(batches) < num_batches:
+        before = len(batches)
+        for batch in islice(epoch_batches(sampler), num_batches - before):
+            sampler.commit(1)
+            batches.append(batch)
+            states.append(sampler.state_dict())
+        assert len(batches) > before, "an epoch without a batch"
+    return batches, states
+
+
+def restore_at_every_step(make: Callable[[], Sampler], num_batches: int) -> None:
+    """A fresh object given the state after any commit delivers the same rest.
+
+    num_batches reaches over an epoch's end, so that both of its sides are among the steps.
+    """
+    batches, states = run(make(), num_batches)
+    for step, state in enumerate(states):
+        fresh = make()
+        fresh.load_state_dict(state)
+        assert plain(fresh.state_dict()) == plain(state)
+        assert run(fresh, num_batches - step)[0] == batches[step:]
+
+
+def restore_after_every_step(make: Callable[[], Sampler], num_batches: int) -> None:
+    """A run that is stopped and resumed after each single commit delivers the same batches."""
+    state = make().state_dict()
+    resumed = []
+    for _ in range(num_batches):
+        fresh = make()
+        fresh.load_state_dict(state)
+        [batch], [_, state] = run(fresh, 1)
+        resumed.append(batch)
+    assert resumed == run(make(), num_batches)[0]
+
+
+def prefetch_safety(make: Callable[[], Sampler], num_committed: int, num_ahead: int) -> None:
+    """Batches issued ahead of the commits, to the epoch's end at most, leave no trace.
+
+    num_committed lies within the epoch in which make() begins.
+    """
+    whole, states = run(make(), num_committed + 1)
+    sampler = make()
+    issued = list(islice(epoch_batches(sampler), num_committed + num_ahead))
+    assert issued[:num_committed] == whole[:num_committed]
+    for _ in range(num_committed):
+        sampler.commit(1)
+    assert plain(sampler.state_dict()) == plain(states[num_committed])
+    fresh = make()
+    fresh.load_state_dict(sampler.state_dict())
+    assert run(fresh, 1)[0] == whole[num_committed:]
+
+
+def rank_union(ranks: Sequence[Sampler], whole: Sequence[int]) -> None:
+    """One pass of all ranks, a micro-batch from each in turn, is the whole order.
+
+    Padding j behind it repeats whole[j mod n], and every rank gets as many batches.
+    """
+    per_rank = [list(epoch_batches(sampler)) for sampler in ranks]
+    assert len({len(batches) for batches in per_rank}) == 1
+    union = [index for turn in zip(*per_rank, strict=True) for batch in turn for index in batch]
+    padding = len(union) - len(whole)
+    assert 0 <= padding < len(ranks) * ranks[0].batch_size
+    assert union == [*whole, *(whole[j % len(whole)] for j in range(padding))]
