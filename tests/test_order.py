@@ -288,7 +288,7 @@ def test_seed_out_of_range_is_refused(make: type[Order], seed: int) -> None:
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("num_samples", lambda value: Shuffle(value)),
+        ("num_samples", Shuffle),
         ("seed", lambda value: Shuffle(5, seed=value)),
         ("epoch", lambda value: Shuffle(5).index_at(value, 0)),
         ("epoch", lambda value: Shuffle(5).num_positions(value)),

@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,11 @@ LOADERS = pytest.mark.parametrize("counted", [False, True], ids=["DataLoader", "
 def per_step(seen_by_rank: list[Seen]) -> list[list[int]]:
     """The union of the ranks' micro-batches, step by step."""
     steps = zip(*(seen.batches for seen in seen_by_rank), strict=True)
-    return [[item for batch in batches for item in batch] for batches in steps]
+    return [joined(batches) for batches in steps]
+
+
+def joined(batches: Iterable[list[int]]) -> list[int]:
+    return [item for batch in batches for item in batch]
 
 
 def run_ranks(job: Run, state: dict[str, torch.Tensor] | None, **options: int) -> list[Seen]:
@@ -83,8 +88,8 @@ def test_d03_resume_inside_a_later_epoch(num_workers: int, counted: bool) -> Non
     resumed = per_step(run_ranks(job, saved[0].state, epochs=2))
     assert resumed[0] == order(64, 2)[24:32]
     assert len(resumed) == 5 + 8
-    assert sorted(sum(resumed[5:], [])) == list(range(64))
-    assert sum(resumed[5:], []) == order(64, 3)
+    assert sorted(joined(resumed[5:])) == list(range(64))
+    assert joined(resumed[5:]) == order(64, 3)
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes")
@@ -316,7 +321,7 @@ def test_d16_another_number_of_workers(persistent: bool, counted: bool) -> None:
 def test_d17_ranks_stay_level_when_the_tail_is_dropped() -> None:
     seen = [run(rank, epochs=1) for rank in Run(10, 2, num_replicas=3, drop_last=True).ranks()]
     assert [len(one.batches) for one in seen] == [1, 1, 1]
-    assert sorted(sum((one.items for one in seen), [])) == sorted(order(10, 0)[:6])
+    assert sorted(joined(one.items for one in seen)) == sorted(order(10, 0)[:6])
     assert [one.place for one in seen] == [(1, 0)] * 3
 
 
@@ -392,8 +397,8 @@ for position in positions:
     assert order.position_of(1, indices[-1]) == position
 assert len(set(indices)) == 6 and all(0 <= index < {n} for index in indices), indices
 assert max(indices) > 2**32
-state = sampler.state_dict()["datacursor"]
-assert state.numel() == 512 and dc.CursorSampler(10, batch_size=8).state_dict()["datacursor"].numel() == 512
+small = dc.CursorSampler(10, batch_size=8)
+assert [s.state_dict()["datacursor"].numel() for s in (sampler, small)] == [512, 512]
 growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 assert growth * 1024 < 10 * 2**20, growth
 """

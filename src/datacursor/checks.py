@@ -32,9 +32,7 @@ def require_integer(name: str, value: SupportsIndex, low: int, high: int) -> int
     if number is None or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer, got {name}={value!r}")
     if not low <= number < high:
-        raise ArgumentError(
-            f"{name} must be in [{low}, {_readable(high)}), got {name}={number}"
-        )
+        raise ArgumentError(f"{name} must be in [{low}, {_readable(high)}), got {name}={number}")
     return number
 
 

@@ -25,8 +25,10 @@ _LANE = 2**64
 def add_digests(a: bytes, b: bytes) -> bytes:
     """Return the sum of two identity digests, lane by lane modulo 2**64."""
     return b"".join(
-        ((int.from_bytes(a[i : i + 8], "little") + int.from_bytes(b[i : i + 8], "little")) % _LANE)
-        .to_bytes(8, "little")
+        (
+            (int.from_bytes(a[i : i + 8], "little") + int.from_bytes(b[i : i + 8], "little"))
+            % _LANE
+        ).to_bytes(8, "little")
         for i in (0, 8)
     )
 
@@ -298,5 +300,3 @@ class CommitTracker:
         if self.session is not None:
             self.session.end(reason)
             self.session = None
-
-

@@ -219,7 +219,8 @@ class SampleContributions(Contributions):
         return np.concatenate(indices) if indices else np.empty(0, dtype=np.int64)
 
 
-class LastRoundRange(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LastRoundRange:
     """Consecutive positions in one rank's share of an epoch's last, incomplete round."""
 
     first: int

@@ -42,8 +42,8 @@ class CursorLoader(DataLoader[T]):
         >>> loader = CursorLoader(range(10), sampler=sampler)
         >>> for batch in loader:
         ...     sampler.commit()
-        >>> str(sampler.cursor).split(" \\u00b7 ")[0]
-        'epoch 1'
+        >>> sampler.cursor.epoch, sampler.cursor.position
+        (1, 0)
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class CursorLoader(DataLoader[T]):
                 raise ArgumentError(
                     f"{name} must be left to the sampler, got {name}={options[name]!r}"
                 )
-        if len(dataset) != len(sampler.dataset):
+        if len(dataset) != sampler.dataset_size:
             raise ArgumentError(
                 f"dataset must be the sampler's: len(dataset)={len(dataset)}, "
-                f"len(sampler.dataset)={len(sampler.dataset)}"
+                f"len(sampler.dataset)={sampler.dataset_size}"
             )
         if options.get("generator") is None:
             options["generator"] = torch.Generator().manual_seed(sampler.seed)
@@ -109,20 +109,21 @@ class CursorLoader(DataLoader[T]):
         self.num_real = num_real
         self.padding_mask = torch.arange(size) >= num_real
 
-    def progress(self, **options: Any) -> Iterable[Any]:
-        """Return the rest of the epoch with a tqdm progress bar that starts at the cursor.
+    def progress(self, desc: str | None = None) -> Iterable[Any]:
+        """Return the rest of the epoch behind a tqdm progress bar that starts at the cursor.
 
         Args:
-            **options: Arguments of tqdm.
+            desc: Text before the bar.
 
         Raises:
             ImportError: tqdm is not installed (`pip install datacursor[cli]`).
         """
         from tqdm.auto import tqdm
 
-        remaining = self._cursor_sampler.remaining()
-        shown = {"total": len(self), "initial": len(self) - remaining, "unit": "batch"}
-        bar: Iterable[Any] = tqdm(self, **(shown | options))
+        done = len(self) - self._cursor_sampler.remaining()
+        bar: Iterable[Any] = tqdm(
+            iter(self), desc=desc, total=len(self), initial=done, unit="batch"
+        )
         return bar
 
 

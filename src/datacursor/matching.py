@@ -71,7 +71,9 @@ def _names(contributions: Contributions) -> tuple[str, ...]:
 
 def _require_names(allow_changed: Collection[str], contributions: Contributions) -> None:
     if isinstance(allow_changed, str):
-        raise TypeError(f"allow_changed must be a set of names, got allow_changed={allow_changed!r}")
+        raise TypeError(
+            f"allow_changed must be a set of names, got allow_changed={allow_changed!r}"
+        )
     known = _names(contributions)
     for name in allow_changed:
         if name not in known:
@@ -98,7 +100,9 @@ def _differences(
     for name, (in_cursor, in_sampler) in zip(_names(contributions), pairs, strict=True):
         if in_cursor != in_sampler:
             if name == "plan":
-                in_sampler += f" = {contributions.order.parameters | contributions.packing_parameters}"
+                in_sampler += (
+                    f" = {contributions.order.parameters | contributions.packing_parameters}"
+                )
             yield Difference(name, in_cursor, in_sampler)
 
 

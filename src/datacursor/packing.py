@@ -238,9 +238,7 @@ class PackedSampler(CursorSampler):
         first, count = self._range_of(epoch, update)
         return np.arange(first, first + count, dtype=np.int64)
 
-    def spans_of(
-        self, epoch: int, update: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def spans_of(self, epoch: int, update: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the parts of documents in an update, over all ranks.
 
         Args:

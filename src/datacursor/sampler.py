@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sized
-from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Collection, Mapping, Sized
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,16 +13,17 @@ import torch.distributed
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, get_worker_info
 
 from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_bool, require_integer
-from datacursor.commits import CommitTracker, Session, advance
+from datacursor.commits import CommitTracker
 from datacursor.contributions import Contributions, Layout, SampleContributions
-from datacursor.cursor import STATE_NUM_BYTES, Cursor, pack_state, unpack_state
-from datacursor.errors import ArgumentError, CommitError, CursorFormatError
+from datacursor.cursor import Cursor
+from datacursor.errors import ArgumentError, CommitError
+from datacursor.issuing import SamplerIterator
 from datacursor.order import Order, Sequential, Shuffle, require_order
+from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-STATE_KEY = "datacursor"
 _MANY_DELIVERIES = 100  # micro-batches without any commit that look like a forgotten commit
 
 
@@ -92,6 +92,7 @@ class CursorSampler(DistributedSampler[int]):
     def _set_up(
         self, dataset: Sized, contributions: Contributions, layout: Layout, *, shuffle: bool
     ) -> None:
+        self.dataset_size = len(dataset)
         self.dataset = dataset  # type: ignore[assignment]  # any Sized, as DataLoader takes it
         self.num_replicas = layout.num_replicas
         self.rank = layout.rank
@@ -121,7 +122,7 @@ class CursorSampler(DistributedSampler[int]):
         An older iterator becomes stale. The iterator's own `state_dict()` holds how far it
         was drawn, the sampler's how far was committed.
         """
-        return SamplerIterator.begin(self)
+        return SamplerIterator.begin(self._tracker)
 
     def __len__(self) -> int:
         """Return the samples per rank of a full epoch, padding included."""
@@ -185,8 +186,10 @@ class CursorSampler(DistributedSampler[int]):
             ArgumentError: micro_batches < 1.
         """
         if get_worker_info() is not None:
-            raise CommitError("commit() was called in a loader's worker process; the training "
-                              "loop's process owns the cursor")
+            raise CommitError(
+                "commit() was called in a loader's worker process; the training "
+                "loop's process owns the cursor"
+            )
         self._tracker.commit(micro_batches)
 
     def seek(self, epoch: int, position: int) -> None:
@@ -318,105 +321,6 @@ class CursorSampler(DistributedSampler[int]):
         )
 
 
-class _Issue:
-    """Feeds a `SamplerIterator`, one micro-batch at a time."""
-
-    def __init__(self, tracker: CommitTracker) -> None:
-        self.tracker = tracker
-        self.restart(tracker.begin())
-
-    def restart(self, session: Session) -> None:
-        self.session = session
-        self.current: Iterator[int] = iter(session.chunk)
-        self._batches = self.tracker.contributions.issue(session.start, self.tracker.layout)
-
-    def micro_batches(self) -> Iterator[Iterator[int]]:
-        while True:
-            self.session.require_live()
-            batch = next(self._batches, None)
-            if batch is None:
-                return
-            # Ending the session empties this very list, and with it the running iterator.
-            self.session.chunk = batch
-            self.session.issued += 1
-            self.current = iter(batch)
-            yield self.current
-
-    def drawn(self) -> Cursor:
-        """Return the cursor as if every micro-batch drawn whole were committed."""
-        open_batches = 1 if self.current.__length_hint__() > 0 else 0  # type: ignore[attr-defined]
-        tracker = self.tracker
-        return advance(
-            self.session.start,
-            tracker.contributions,
-            tracker.layout,
-            self.session.issued - open_batches,
-        )
-
-
-class SamplerIterator(chain[int]):
-    """This rank's indices, from the cursor to the end of its epoch.
-
-    A chain over micro-batches, so that drawing an index runs no Python code. Its state
-    is the *drawn* position, which is what torchdata's StatefulDataLoader saves.
-    """
-
-    _issue: _Issue
-
-    @classmethod
-    def begin(cls, sampler: CursorSampler) -> SamplerIterator:
-        """Start a session of the sampler at its cursor."""
-        issue = _Issue(sampler._tracker)
-        iterator = cast("SamplerIterator", cls.from_iterable(issue.micro_batches()))
-        iterator._issue = issue
-        return iterator
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return the drawn position: one uint8 tensor of shape (512,)."""
-        return state_of(self._issue.drawn())
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from a drawn position; the sampler's commits go on from there too.
-
-        Raises:
-            CursorFormatError: Not such a state, or a damaged one.
-            CursorMismatchError: It belongs to other data or another plan.
-            StaleIteratorError: The sampler was loaded, moved or iterated again.
-        """
-        self._issue.session.require_live()
-        self._issue.restart(self._issue.tracker.adopt(cursor_of(state_dict)))
-
-
-def state_of(cursor: Cursor) -> dict[str, torch.Tensor]:
-    """Return a cursor as a sampler's state: a fresh uint8 tensor of shape (512,)."""
-    return {STATE_KEY: torch.frombuffer(bytearray(pack_state(cursor)), dtype=torch.uint8)}
-
-
-def cursor_of(state_dict: Mapping[str, Any]) -> Cursor:
-    """Return the cursor in a sampler's state.
-
-    Raises:
-        CursorFormatError: Not exactly the one tensor `state_of` makes, or damaged.
-    """
-    keys = sorted(map(str, state_dict)) if isinstance(state_dict, Mapping) else None
-    if keys != [STATE_KEY]:
-        found = f"keys {keys}" if keys is not None else type(state_dict).__name__
-        raise CursorFormatError(
-            f"not a sampler's state: expected a dict with the key {STATE_KEY!r}, got {found}"
-        )
-    state = state_dict[STATE_KEY]
-    if not isinstance(state, torch.Tensor):
-        raise CursorFormatError(
-            f"not a sampler's state: {STATE_KEY!r} must be a tensor, got {type(state).__name__}"
-        )
-    if state.dtype != torch.uint8 or tuple(state.shape) != (STATE_NUM_BYTES,):
-        raise CursorFormatError(
-            f"not a sampler's state: {STATE_KEY!r} must be uint8 of shape ({STATE_NUM_BYTES},), "
-            f"got {state.dtype} of shape {tuple(state.shape)}"
-        )
-    return unpack_state(state.detach().cpu().contiguous().numpy())
-
-
 def make_layout(
     num_replicas: int | None,
     rank: int | None,
@@ -431,7 +335,7 @@ def make_layout(
     """
     is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     if rank is None and not is_distributed and num_replicas not in (None, 1):
-        require_integer("num_replicas", cast("int", num_replicas), 1, 2**20)
+        require_integer("num_replicas", num_replicas, 1, 2**20)
         raise ArgumentError(
             f"rank must be given with num_replicas={num_replicas}: torch.distributed is not "
             "initialised, so nothing else tells the processes apart"
@@ -463,8 +367,10 @@ def choose_order(
 
 def _as_dataset(dataset_or_num_samples: Sized | int) -> Sized:
     if isinstance(dataset_or_num_samples, IterableDataset):
-        raise TypeError("dataset must be map-style (with __len__ and __getitem__), got an "
-                        f"IterableDataset: {type(dataset_or_num_samples).__name__}")
+        raise TypeError(
+            "dataset must be map-style (with __len__ and __getitem__), got an "
+            f"IterableDataset: {type(dataset_or_num_samples).__name__}"
+        )
     if isinstance(dataset_or_num_samples, Sized):
         return dataset_or_num_samples
     return range(require_integer("num_samples", dataset_or_num_samples, 1, MAX_COUNT))
@@ -485,5 +391,3 @@ def _fingerprint_of(dataset: Sized, fingerprint: str | bytes | None) -> bytes | 
     if fingerprint is not None:
         raise TypeError(f"fingerprint must be str or bytes, got {type(fingerprint).__name__}")
     return None
-
-

@@ -1,0 +1,85 @@
+"""The iterator of a sampler: indices as a loader draws them, far ahead of any commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from operator import length_hint
+from typing import TYPE_CHECKING, Any, cast
+
+from datacursor.commits import CommitTracker, Session, advance
+from datacursor.state import cursor_of, state_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from datacursor.cursor import Cursor
+
+
+class _Issue:
+    """Feeds a `SamplerIterator`, one micro-batch at a time."""
+
+    def __init__(self, tracker: CommitTracker) -> None:
+        self.tracker = tracker
+        self.restart(tracker.begin())
+
+    def restart(self, session: Session) -> None:
+        self.session = session
+        self.current: Iterator[int] = iter(session.chunk)
+        self._batches = self.tracker.contributions.issue(session.start, self.tracker.layout)
+
+    def micro_batches(self) -> Iterator[Iterator[int]]:
+        while True:
+            self.session.require_live()
+            batch = next(self._batches, None)
+            if batch is None:
+                return
+            # Ending the session empties this very list, and with it the running iterator.
+            self.session.chunk = batch
+            self.session.issued += 1
+            self.current = iter(batch)
+            yield self.current
+
+    def drawn(self) -> Cursor:
+        """Return the cursor as if every micro-batch drawn whole were committed."""
+        open_batches = 1 if length_hint(self.current) > 0 else 0
+        tracker = self.tracker
+        return advance(
+            self.session.start,
+            tracker.contributions,
+            tracker.layout,
+            self.session.issued - open_batches,
+        )
+
+
+class SamplerIterator(chain[int]):
+    """This rank's indices, from the cursor to the end of its epoch.
+
+    A chain over micro-batches, so that drawing an index runs no Python code. Its state
+    is the *drawn* position, which is what torchdata's StatefulDataLoader saves.
+    """
+
+    _issue: _Issue
+
+    @classmethod
+    def begin(cls, tracker: CommitTracker) -> SamplerIterator:
+        """Start a session of the tracker at its cursor."""
+        issue = _Issue(tracker)
+        iterator = cast("SamplerIterator", cls.from_iterable(issue.micro_batches()))
+        iterator._issue = issue
+        return iterator
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Return the drawn position: one uint8 tensor of shape (512,)."""
+        return state_of(self._issue.drawn())
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from a drawn position; the sampler's commits go on from there too.
+
+        Raises:
+            CursorFormatError: Not such a state, or a damaged one.
+            CursorMismatchError: It belongs to other data or another plan.
+            StaleIteratorError: The sampler was loaded, moved or iterated again.
+        """
+        self._issue.session.require_live()
+        self._issue.restart(self._issue.tracker.adopt(cursor_of(state_dict)))
