@@ -44,7 +44,7 @@ def test_what_was_prefetched_cannot_be_committed(num_workers: int) -> None:
     with pytest.raises(dc.CommitError):
         sampler.commit()
     next(iterator)
-    with pytest.raises(dc.CommitError, match="cannot commit 2 .* 1 delivered"):
+    with pytest.raises(dc.CommitError, match=r"cannot commit 2 .* 1 delivered"):
         sampler.commit(2)
     sampler.commit()
     with pytest.raises(dc.CommitError, match="0 delivered"):

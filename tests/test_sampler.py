@@ -69,7 +69,7 @@ def test_a_stream_is_no_data_set() -> None:
         def __iter__(self) -> Iterator[int]:
             return iter(range(3))
 
-    with pytest.raises(TypeError, match="map-style .* Stream"):
+    with pytest.raises(TypeError, match=r"map-style .* Stream"):
         dc.CursorSampler(Stream(), batch_size=2)  # type: ignore[arg-type]
 
 
