@@ -112,7 +112,7 @@ def test_options_that_contradict_the_sampler_are_refused(
 ) -> None:
     sampler = dc.CursorSampler(24, batch_size=2)
     with pytest.raises(error, match=message):
-        dc.CursorLoader(**({"dataset": Numbers(24), "sampler": sampler} | options))
+        dc.CursorLoader(**{"dataset": Numbers(24), "sampler": sampler, **options})
 
 
 def test_the_loader_carries_the_samplers_state() -> None:

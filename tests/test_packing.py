@@ -33,7 +33,7 @@ class Listed(dc.Order):
         out[:] = self._listed[first : first + len(out)]
 
     def position_of(self, epoch: int, index: int) -> int:
-        return self._listed.tolist().index(index)
+        return int(np.flatnonzero(self._listed == index)[0])
 
 
 def make(
@@ -289,7 +289,7 @@ def test_padding_rows_carry_no_target() -> None:
     real = padding = 0
     for rank in range(3):
         rows = make(counted(3, 2, 5), 4, batch_size=2, num_replicas=3, rank=rank)
-        loader = dc.CursorLoader(rows.dataset, sampler=rows)
+        loader: dc.CursorLoader[Batch] = dc.CursorLoader(rows.dataset, sampler=rows)
         for batch in loader:
             is_padding = (batch["segment_ids"] == -1).all(dim=1)
             assert torch.equal(is_padding, loader.padding_mask)

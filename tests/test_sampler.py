@@ -147,7 +147,7 @@ def test_no_global_generator_is_read_or_written() -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
     sampler = make()
-    loader = dc.CursorLoader(Numbers(24), sampler=sampler, num_workers=2)
+    loader: dc.CursorLoader[int] = dc.CursorLoader(Numbers(24), sampler=sampler, num_workers=2)
     for _ in islice(loader, 4):
         sampler.commit()
     sampler.load_state_dict(sampler.state_dict())
@@ -242,10 +242,14 @@ def test_torchdatas_stateful_loader_resumes_at_what_it_delivered(
 ) -> None:
     def make_loader() -> tuple[dc.CursorSampler, StatefulDataLoader[int]]:
         sampler = make()
-        options = {"num_workers": num_workers, "multiprocessing_context": "fork"}
-        if num_workers == 0:
-            options["multiprocessing_context"] = None  # type: ignore[assignment]
-        loader = StatefulDataLoader(Numbers(24), batch_size=2, sampler=sampler, **options)
+        context = "fork" if num_workers > 0 else None
+        loader: StatefulDataLoader[int] = StatefulDataLoader(
+            Numbers(24),
+            batch_size=2,
+            sampler=sampler,
+            num_workers=num_workers,
+            multiprocessing_context=context,
+        )
         return sampler, loader
 
     state = None
