@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, MAX_SEED, require_integer
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, MAX_SEED, require_bool, require_integer
 from datacursor.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -260,22 +260,29 @@ def _require_array(out: object) -> None:
         raise TypeError(f"out must be a numpy array of int64, got {type(out).__name__}")
 
 
-def require_order(order: object, num_samples: int, noun: str) -> Order:
-    """Return `order` if it is an Order over exactly `num_samples` elements.
-
-    Args:
-        order: What the caller passed as order.
-        num_samples: Elements there are to order.
-        noun: What the elements are called, for the error.
+def choose_order(
+    order: Order | None, num_elements: int, *, shuffle: bool, seed: int, noun: str
+) -> Order:
+    """Return the given order, or the one that shuffle and seed ask for.
 
     Raises:
-        TypeError: It is not an Order.
-        ArgumentError: It orders another number of elements.
+        ArgumentError: There are no elements, the order covers another number of them, or
+            another seed is asked for than the order has.
     """
+    require_bool("shuffle", shuffle)
+    require_integer(f"num_{noun}", num_elements, 1, MAX_COUNT)
+    if order is None:
+        return Shuffle(num_elements, seed) if shuffle else Sequential(num_elements, seed)
+    if seed not in (0, _require_order(order, num_elements, noun).seed):
+        raise ArgumentError(f"seed must be left to the order, got seed={seed}, {order!r}")
+    return order
+
+
+def _require_order(order: object, num_elements: int, noun: str) -> Order:
     if not isinstance(order, Order):
         raise TypeError(f"order must be a datacursor.Order, got {type(order).__name__}")
-    if order.num_samples != num_samples:
+    if order.num_samples != num_elements:
         raise ArgumentError(
-            f"order must cover num_{noun}={num_samples}, got order.num_samples={order.num_samples}"
+            f"order must cover num_{noun}={num_elements}, got order.num_samples={order.num_samples}"
         )
     return order

@@ -10,9 +10,10 @@ import numpy as np
 from datacursor import _core
 from datacursor.contributions import Advance, Contributions, Layout, last_round_ranges
 from datacursor.cursor import Cursor
+from datacursor.order import choose_order
 from datacursor.plan import PackingPlan, Reader, RowBlock
 from datacursor.rows import RowDataset, RowIndex
-from datacursor.sampler import CursorSampler, choose_order, make_layout
+from datacursor.sampler import CursorSampler, make_layout
 from datacursor.tokens import TokenCorpus
 
 if TYPE_CHECKING:

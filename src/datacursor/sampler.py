@@ -12,13 +12,13 @@ import torch
 import torch.distributed
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, get_worker_info
 
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_bool, require_integer
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_integer
 from datacursor.commits import CommitTracker
 from datacursor.contributions import Contributions, Layout, SampleContributions
 from datacursor.cursor import Cursor
 from datacursor.errors import ArgumentError, CommitError
 from datacursor.issuing import SamplerIterator
-from datacursor.order import Order, Sequential, Shuffle, require_order
+from datacursor.order import Order, choose_order
 from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
@@ -345,24 +345,6 @@ def make_layout(
     if rank is None:
         rank = torch.distributed.get_rank() if is_distributed else 0
     return Layout(rank, num_replicas, batch_size, accumulation_steps, drop_last)
-
-
-def choose_order(
-    order: Order | None, num_elements: int, *, shuffle: bool, seed: int, noun: str
-) -> Order:
-    """Return the given order, or the one that shuffle and seed ask for.
-
-    Raises:
-        ArgumentError: There are no elements, the order covers another number of them, or
-            another seed is asked for than the order has.
-    """
-    require_bool("shuffle", shuffle)
-    require_integer(f"num_{noun}", num_elements, 1, MAX_COUNT)
-    if order is None:
-        return Shuffle(num_elements, seed) if shuffle else Sequential(num_elements, seed)
-    if seed not in (0, require_order(order, num_elements, noun).seed):
-        raise ArgumentError(f"seed must be left to the order, got seed={seed}, {order!r}")
-    return order
 
 
 def _as_dataset(dataset_or_num_samples: Sized | int) -> Sized:

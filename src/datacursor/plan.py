@@ -1,0 +1,399 @@
+"""Packing plans: which spans of which documents make each row of an epoch.
+
+A plan reads document lengths and an order, never tokens, ranks or workers. Its whole
+position is a `Reader` of two integers, so any row is planned without the rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from datacursor import _core
+from datacursor.checks import MAX_EPOCH, require_bool, require_choice, require_integer
+from datacursor.errors import ArgumentError
+from datacursor.order import Order, choose_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CONCAT_ID = 1
+_MAX_SEQ_LEN = 2**31
+_MIN_DOCUMENTS = 64  # read from the order at a time, so that short calls cost little
+_MAX_DOCUMENTS = 65536
+_SKIP_STRIDE = 1024  # documents between two entries of the skip table
+
+
+class Reader(NamedTuple):
+    """Where a row begins: a place in the document order and tokens of that document read."""
+
+    position: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowBlock:
+    """Consecutive rows of an epoch.
+
+    Attributes:
+        spans: Parts of documents (document, start, stop), int64 of shape (m, 3); bos and eos
+            count as tokens.
+        row_offsets: Row r holds spans[row_offsets[r] : row_offsets[r + 1]]; int64.
+        reader: Where the next row begins.
+    """
+
+    spans: NDArray[np.int64]
+    row_offsets: NDArray[np.int64]
+    reader: Reader
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStats:
+    """What packing does to one epoch; counts of tokens include bos and eos.
+
+    Attributes:
+        num_rows: Rows.
+        num_tokens: Tokens of documents in them.
+        num_padding: Padding tokens in them.
+        num_left: Tokens after the last row, dropped by tail="drop".
+        num_documents: Documents, empty ones included.
+        num_empty: Documents without a token, stepped over.
+        num_split: Documents that continue in a further row.
+        num_spans: Parts of documents in all rows.
+        sum_squares: Sum of squared span lengths, the attention's work.
+    """
+
+    num_rows: int
+    num_tokens: int
+    num_padding: int
+    num_left: int
+    num_documents: int
+    num_empty: int
+    num_split: int
+    num_spans: int
+    sum_squares: int
+
+    @property
+    def density(self) -> float:
+        """Share of the rows' places that hold tokens of documents; 1 for no rows."""
+        places = self.num_tokens + self.num_padding
+        return self.num_tokens / places if places else 1.0
+
+
+class PackingPlan:
+    """Lengths in, spans out: packing without tokens.
+
+    "concat" joins the documents in the epoch's order and cuts every seq_len tokens; a
+    document that crosses a cut goes on in the next row.
+
+    Args:
+        lengths: Tokens of each document, or a `TokenCorpus`.
+        seq_len: Tokens a row, 1 <= seq_len < 2**31.
+        packing: "concat".
+        long_documents: None or "split": what concat does with every document.
+        seed: Key of all epochs, 0 <= seed < 2**64.
+        shuffle: A new order of documents each epoch; False keeps the natural order.
+        order: An `Order` over the documents, instead of shuffle and seed.
+        tail: "pad" fills the epoch's last row, "drop" leaves its tokens out.
+        bos: Token id put before every document, or None.
+        eos: Token id put after every document, or None.
+        keep_empty: Whether an empty document still has its bos and eos.
+
+    Raises:
+        ArgumentError: An argument is out of range, or there is no document.
+        TypeError: An argument has the wrong type.
+
+    Example:
+        >>> plan = PackingPlan([3, 2, 5], seq_len=4, shuffle=False)
+        >>> spans, row_offsets = plan.rows(epoch=0, first=0, count=2)
+        >>> spans.tolist()
+        [[0, 0, 3], [1, 0, 1], [1, 1, 2], [2, 0, 3]]
+        >>> row_offsets.tolist(), len(plan)
+        ([0, 2, 4], 3)
+    """
+
+    packing_id = CONCAT_ID
+
+    def __init__(
+        self,
+        lengths: Any,
+        *,
+        seq_len: int,
+        packing: str = "concat",
+        long_documents: str | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        order: Order | None = None,
+        tail: str = "pad",
+        bos: int | None = None,
+        eos: int | None = None,
+        keep_empty: bool = False,
+    ) -> None:
+        self.seq_len = require_integer("seq_len", seq_len, 1, _MAX_SEQ_LEN)
+        require_choice("packing", packing, ("concat",))
+        if long_documents not in (None, "split"):
+            raise ArgumentError(
+                f"long_documents must be 'split' with packing='concat', got {long_documents!r}"
+            )
+        self.tail = require_choice("tail", tail, ("pad", "drop"))
+        self.keep_empty = require_bool("keep_empty", keep_empty)
+        self.bos = _require_token("bos", bos)
+        self.eos = _require_token("eos", eos)
+        self._num_virtual = (bos is not None) + (eos is not None)
+        self._index = _core.LengthIndex(_length_shards(lengths))
+        self.base_size = self._index.num_documents
+        self.order = choose_order(
+            order, self.base_size, shuffle=shuffle, seed=seed, noun="documents"
+        )
+        with_virtual = self.base_size - (0 if keep_empty else self._index.num_empty)
+        self.num_tokens = self._index.num_tokens + self._num_virtual * with_virtual
+        self._skip_table: _SkipTable | None = None
+
+    @property
+    def parameters(self) -> dict[str, int | str | bool | None]:
+        """What decides the rows besides the documents, their order and seq_len."""
+        return {
+            "tail": self.tail,
+            "bos": self.bos,
+            "eos": self.eos,
+            "keep_empty": self.keep_empty,
+        }
+
+    def __len__(self) -> int:
+        """Return the number of rows in epoch 0."""
+        return self.num_rows(0)
+
+    def num_rows(self, epoch: int, *, phase: int = 0) -> int:
+        """Return the number of rows of one epoch, in O(1).
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            phase: Row k begins at token k * seq_len - phase; not 0 only in an epoch in which
+                seq_len was changed.
+
+        Raises:
+            ArgumentError: An argument is out of range.
+        """
+        require_integer("epoch", epoch, 0, MAX_EPOCH)
+        places = self.num_tokens + require_integer("phase", phase, 0, self.seq_len)
+        return places // self.seq_len if self.tail == "drop" else -(-places // self.seq_len)
+
+    def rows(
+        self, epoch: int, first: int, count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return rows [first, first + count) of one epoch.
+
+        Finding row `first` costs one pass over the lengths before it, once an epoch.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            first: First row.
+            count: Number of rows.
+
+        Returns:
+            Spans (document, start, stop), int64 of shape (m, 3), and row_offsets, int64 of shape
+            (count + 1,): row r holds spans[row_offsets[r] : row_offsets[r + 1]].
+
+        Raises:
+            ArgumentError: The epoch has no such rows.
+        """
+        first, count = self._require_rows(epoch, first, count, 0)
+        reader = self.reader_of(epoch, first) if count > 0 else Reader(0, 0)
+        block = self.rows_from(epoch, reader, first, count)
+        return block.spans, block.row_offsets
+
+    def rows_from(
+        self, epoch: int, reader: tuple[int, int], first: int, count: int, *, phase: int = 0
+    ) -> RowBlock:
+        """Return rows [first, first + count) when the reader of row `first` is known.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            reader: Where row `first` begins.
+            first: First row.
+            count: Number of rows.
+            phase: As in `num_rows`.
+
+        Raises:
+            ArgumentError: The epoch has no such rows, or the reader cannot be right.
+        """
+        first, count = self._require_rows(epoch, first, count, phase)
+        position = require_integer("reader.position", reader[0], 0, self.base_size + 1)
+        offset = require_integer("reader.offset", reader[1], 0, 2**63)
+        spans: list[NDArray[np.int64]] = []
+        row_ends = np.empty(count, dtype=np.int64)
+        num_rows = num_spans = filled = 0
+        while num_rows < count:
+            documents = self._documents(epoch, position, count - num_rows)
+            if len(documents) == 0:
+                self._require_last_row(first + num_rows, filled, phase, epoch)
+                row_ends[num_rows] = num_spans
+                break
+            out = np.empty((len(documents) + count - num_rows, 3), dtype=np.int64)
+            ends = row_ends[num_rows:]
+            read, offset, filled, added, ended = _core.concat(
+                self._index,
+                documents,
+                seq_len=self.seq_len,
+                num_virtual=self._num_virtual,
+                keep_empty=self.keep_empty,
+                offset=offset,
+                filled=filled,
+                spans=out,
+                row_ends=ends,
+            )
+            ends[:ended] += num_spans
+            position, num_rows, num_spans = position + read, num_rows + ended, num_spans + added
+            spans.append(out[:added])
+        all_spans = np.concatenate(spans) if spans else np.empty((0, 3), dtype=np.int64)
+        row_offsets = np.concatenate((np.zeros(1, dtype=np.int64), row_ends))
+        return RowBlock(all_spans, row_offsets, Reader(position, offset))
+
+    def reader_of(self, epoch: int, row: int, *, phase: int = 0) -> Reader:
+        """Return where a row begins, by a skip table of one number per 1024 documents.
+
+        The table is filled as far as needed and kept for the epoch in use.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            row: Row of that epoch.
+            phase: As in `num_rows`.
+
+        Raises:
+            ArgumentError: The epoch has no such row.
+        """
+        row, _ = self._require_rows(epoch, row, 1, phase)
+        token = row * self.seq_len - phase
+        if token <= 0:
+            require_integer("row * seq_len - phase", token, 0, 2**63)
+            return Reader(0, 0)
+        if self._skip_table is None or self._skip_table.epoch != epoch:
+            self._skip_table = _SkipTable(self, epoch)
+        return self._skip_table.reader_at(token)
+
+    def stats(self, epoch: int) -> PlanStats:
+        """Return what packing does to one epoch, by planning all of it.
+
+        Raises:
+            ArgumentError: epoch is out of range.
+        """
+        num_rows = self.num_rows(epoch)
+        chunk = max(1, min(4096, 2**62 // self.seq_len**2))  # keeps sums of squares below 2**63
+        reader = Reader(0, 0)
+        num_tokens = num_spans = num_split = sum_squares = last_start = 0
+        for first in range(0, num_rows, chunk):
+            block = self.rows_from(epoch, reader, first, min(chunk, num_rows - first))
+            reader = block.reader
+            starts, sizes = block.spans[:, 1], block.spans[:, 2] - block.spans[:, 1]
+            before = np.concatenate(([last_start], starts[:-1]))
+            last_start = int(starts[-1])
+            num_tokens += int(sizes.sum())
+            num_spans += len(sizes)
+            num_split += int(np.count_nonzero((starts > 0) & (before == 0)))
+            sum_squares += int(np.dot(sizes, sizes))
+        return PlanStats(
+            num_rows=num_rows,
+            num_tokens=num_tokens,
+            num_padding=num_rows * self.seq_len - num_tokens,
+            num_left=self.num_tokens - num_tokens,
+            num_documents=self.base_size,
+            num_empty=0 if self.keep_empty and self._num_virtual else self._index.num_empty,
+            num_split=num_split,
+            num_spans=num_spans,
+            sum_squares=sum_squares,
+        )
+
+    def _documents(self, epoch: int, position: int, num_rows: int) -> NDArray[np.int64]:
+        """Return documents from a place on, about as many as so many rows need."""
+        mean = max(1, self.num_tokens // self.base_size)
+        wanted = min(max(num_rows * self.seq_len // mean + 1, _MIN_DOCUMENTS), _MAX_DOCUMENTS)
+        return self.order.indices(epoch, position, min(wanted, self.base_size - position))
+
+    def _require_rows(self, epoch: int, first: int, count: int, phase: int) -> tuple[int, int]:
+        num_rows = self.num_rows(epoch, phase=phase)
+        first = require_integer("first", first, 0, num_rows + 1)
+        return first, require_integer("count", count, 0, num_rows - first + 1)
+
+    def _require_last_row(self, row: int, filled: int, phase: int, epoch: int) -> None:
+        """Raise unless the documents may end inside this row: the reader fits its row."""
+        expected = (self.num_tokens + phase) % self.seq_len
+        is_last = row == self.num_rows(epoch, phase=phase) - 1
+        if not is_last or filled != expected or self.tail == "drop":
+            raise ArgumentError(
+                f"reader does not belong to the row: the documents ended in row {row} after "
+                f"{filled} tokens, expected row {self.num_rows(epoch, phase=phase) - 1} and "
+                f"{expected} tokens"
+            )
+
+
+class _SkipTable:
+    """Tokens before every 1024th document of one epoch's order, filled from the start."""
+
+    def __init__(self, plan: PackingPlan, epoch: int) -> None:
+        self.epoch = epoch
+        self._plan = plan
+        self._totals = np.zeros(-(-plan.base_size // _SKIP_STRIDE), dtype=np.int64)
+        self._num_known = 0
+
+    def reader_at(self, token: int) -> Reader:
+        """Return the reader that has read `token` tokens, 0 < token <= all tokens."""
+        while self._num_known == 0 or self._totals[self._num_known - 1] < token:
+            self._extend()
+        entry = int(np.searchsorted(self._totals[: self._num_known], token))
+        before = int(self._totals[entry - 1]) if entry > 0 else 0
+        plan = self._plan
+        position = entry * _SKIP_STRIDE
+        count = min(_SKIP_STRIDE, plan.base_size - position)
+        place, offset = _core.locate_token(
+            plan._index,
+            plan.order.indices(self.epoch, position, count),
+            num_virtual=plan._num_virtual,
+            keep_empty=plan.keep_empty,
+            target=token - before,
+        )
+        return Reader(position + place, offset)
+
+    def _extend(self) -> None:
+        plan = self._plan
+        position = self._num_known * _SKIP_STRIDE
+        count = min(_MAX_DOCUMENTS, plan.base_size - position)
+        added = -(-count // _SKIP_STRIDE)
+        _core.count_tokens(
+            plan._index,
+            plan.order.indices(self.epoch, position, count),
+            num_virtual=plan._num_virtual,
+            keep_empty=plan.keep_empty,
+            stride=_SKIP_STRIDE,
+            before=int(self._totals[self._num_known - 1]) if self._num_known else 0,
+            totals=self._totals[self._num_known : self._num_known + added],
+        )
+        self._num_known += added
+
+
+def _require_token(name: str, token: int | None) -> int | None:
+    return None if token is None else require_integer(name, token, 0, 2**63)
+
+
+def _length_shards(lengths: Any) -> list[tuple[NDArray[Any] | None, NDArray[Any]]]:
+    """Return (begins, ends) of every shard of a corpus, or of plain lengths."""
+    shards = getattr(lengths, "shards", None)
+    if shards is not None:
+        return [(shard.begins, shard.ends) for shard in shards]
+    if not isinstance(lengths, (np.ndarray, Sequence)):
+        raise TypeError(f"lengths must be integers or a TokenCorpus, got {type(lengths).__name__}")
+    ends = np.asarray(lengths)
+    if ends.ndim != 1 or (ends.dtype.kind not in "iu" and len(ends) > 0):
+        raise TypeError(
+            f"lengths must be one-dimensional integers, got {ends.dtype} of shape {ends.shape}"
+        )
+    if ends.dtype != np.uint64:
+        ends = ends.astype(np.int64, copy=False)
+    if len(ends) > 0 and int(ends.min()) < 0:
+        document = int(np.argmin(ends))
+        raise ArgumentError(
+            f"lengths must not be negative, got lengths[{document}]={int(ends[document])}"
+        )
+    return [(None, np.ascontiguousarray(ends))]
