@@ -32,7 +32,7 @@ SANITIZERS := asan tsan
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.* ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(VENV)/.installed ## train, kill and resume a small model (DEMO_FLAGS=--quick)

@@ -1,0 +1,33 @@
+"""What every test shares: Hypothesis profiles and the tests that need an optional package."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+from hypothesis import settings
+
+# Without torch (the supported Pythons are tested with numpy alone) these are left out.
+NEEDS = {
+    "torch": [
+        "runs.py",
+        "test_loader.py",
+        "test_packing.py",
+        "test_rows.py",
+        "test_sampler.py",
+        "test_sampler_laws.py",
+        "test_scenarios.py",
+    ],
+    "pyarrow": ["test_tokens.py"],
+}
+collect_ignore = [
+    name
+    for package, names in NEEDS.items()
+    if importlib.util.find_spec(package) is None
+    for name in names
+]
+
+# A loaded machine is not a defect, so no example has a deadline.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")

@@ -1,0 +1,214 @@
+"""The rules of the house that a program can check: layers, imports, text, documentation."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import datacursor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "datacursor"
+
+# A module imports only from layers above its own.
+PYTHON_LAYERS = (
+    {"errors"},
+    {"_core"},
+    {"_cursor_text", "checks", "mapped_file"},
+    {"cursor", "order", "shards"},
+    {"arrow", "contributions", "fingerprint", "state"},
+    {"matching"},
+    {"commits"},
+    {"issuing"},
+    {"plan", "sampler", "tokens"},
+    {"rows"},
+    {"packing"},
+    {"loader"},
+    {"plots"},
+    {"cli", "demo"},
+)
+# Every other module imports with numpy alone.
+NEED_TORCH = {"demo", "issuing", "loader", "packing", "rows", "sampler", "state"}
+NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "plots"}
+
+# The same for the core. A file belongs to the noun that its name is or begins with:
+# permutation_avx2.cpp is part of `permutation`.
+CPP_LAYERS = (
+    {"error"},
+    {"bytes", "mixer", "philox"},
+    {"cursor", "digest", "length_index", "permutation"},
+    {"gather", "order", "packer"},
+)
+# The core knows no Python, files or clock, and draws no random number but its own.
+FORBIDDEN_INCLUDES = re.compile(
+    r"pybind11/|numpy/|Python\.h|fstream|filesystem|iostream|chrono|ctime|random"
+)
+
+LINE_LIMIT = 400
+# accelerate finds these keys in a state and subtracts from them.
+FORBIDDEN_KEYS = re.compile(r"samples_yielded|_num_yielded|_sampler_iter_yielded")
+BROAD_EXCEPTIONS = {"BaseException", "Exception"}
+
+IMPORT_WITHOUT_OPTIONAL_PACKAGES = """
+import importlib, sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"pyarrow", "torch"}:
+            raise ModuleNotFoundError(f"{name} was imported", name=name)
+
+sys.meta_path.insert(0, Refuse())
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+"""
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the package but its front door, by name below `datacursor`."""
+    return {
+        path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", "."): path
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path != PACKAGE / "__init__.py"
+    }
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".cpp", ".hpp", ".py", ".pyi"} or path.name == "CMakeLists.txt"
+    )
+
+
+def lower_layers(name: str, layers: tuple[set[str], ...]) -> set[str]:
+    number = next((n for n, names in enumerate(layers) if name in names), len(layers))
+    return {name for names in layers[:number] for name in names}
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """The modules of the package that a file imports, at any depth; "" is the front door."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "datacursor":
+            names = [
+                f"datacursor.{alias.name}" if is_module(alias.name) else "datacursor"
+                for alias in node.names
+            ]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        for name in names:
+            top, _, rest = name.partition(".")
+            if top == "datacursor":
+                yield rest
+
+
+def is_module(name: str) -> bool:
+    return any((PACKAGE / name).with_suffix(suffix).exists() for suffix in (".py", ".pyi", ""))
+
+
+def noun_of(path: str) -> str:
+    stem = Path(path).stem
+    nouns = [noun for layer in CPP_LAYERS for noun in layer]
+    return max((n for n in nouns if stem == n or stem.startswith(f"{n}_")), key=len, default=stem)
+
+
+def includes(path: Path) -> list[tuple[str, bool]]:
+    """What a C++ file includes, and whether in quotes, so from this project."""
+    found = re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)', path.read_text("utf-8"), re.MULTILINE)
+    return [(name, bracket == '"') for bracket, name in found]
+
+
+CORE_FILES = sources("cpp/include", "cpp/src")
+
+
+def test_every_module_has_a_layer() -> None:
+    assert set(modules()) <= set.union(*PYTHON_LAYERS)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_a_module_imports_only_from_lower_layers(name: str) -> None:
+    assert set(imported_modules(modules()[name])) <= lower_layers(name, PYTHON_LAYERS)
+
+
+@pytest.mark.parametrize("name", ["", *sorted(set(modules()) - NEED_MORE_THAN_NUMPY)])
+def test_import_needs_neither_torch_nor_pyarrow(name: str) -> None:
+    module = f"datacursor.{name}".rstrip(".")
+    command = [sys.executable, "-c", IMPORT_WITHOUT_OPTIONAL_PACKAGES, module]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", datacursor.__all__)
+def test_a_public_name_has_a_docstring(name: str) -> None:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("torch")
+    value = getattr(datacursor, name)
+    if callable(value):
+        assert value.__doc__
+
+
+def test_every_core_file_has_a_layer() -> None:
+    assert {noun_of(path.name) for path in CORE_FILES} <= set.union(*CPP_LAYERS)
+
+
+@pytest.mark.parametrize("path", CORE_FILES, ids=relative)
+def test_a_core_file_includes_only_from_lower_layers(path: Path) -> None:
+    noun = noun_of(path.name)
+    allowed = {noun} | lower_layers(noun, CPP_LAYERS)
+    assert {noun_of(name) for name, ours in includes(path) if ours} <= allowed
+
+
+@pytest.mark.parametrize("path", CORE_FILES, ids=relative)
+def test_a_core_file_knows_no_python_file_or_clock(path: Path) -> None:
+    assert [name for name, _ in includes(path) if FORBIDDEN_INCLUDES.match(name)] == []
+
+
+@pytest.mark.parametrize("path", sources("cpp", "src"), ids=relative)
+def test_a_file_is_short_enough_to_read(path: Path) -> None:
+    num_lines = path.read_text("utf-8").count("\n")
+    assert num_lines <= LINE_LIMIT
+
+
+@pytest.mark.parametrize("path", sources("benchmarks", "cpp", "src", "tests"), ids=relative)
+def test_a_source_is_ascii_without_tabs(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert [line for line in text.splitlines() if not line.isascii() or "\t" in line] == []
+
+
+@pytest.mark.parametrize("path", modules().values(), ids=relative)
+def test_no_state_key_that_accelerate_rewrites(path: Path) -> None:
+    assert FORBIDDEN_KEYS.findall(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("path", modules().values(), ids=relative)
+def test_no_exception_is_caught_broadly(path: Path) -> None:
+    broad = [
+        handler.lineno
+        for handler in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(handler, ast.ExceptHandler) and catches_everything(handler)
+    ]
+    assert broad == []
+
+
+def catches_everything(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    names = {node.id for node in ast.walk(handler.type) if isinstance(node, ast.Name)}
+    return bool(names & BROAD_EXCEPTIONS)
