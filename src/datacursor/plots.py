@@ -1,7 +1,7 @@
 """Pictures of a run: where each attempt stood, and what a restart delivered again.
 
-Needs matplotlib (`pip install datacursor[plot]`). Positions are rows (or samples) counted over
-all epochs.
+Needs matplotlib (`pip install datacursor[plot]`) and no display. Positions are rows counted
+over all epochs. A figure is saved with `figure.savefig("timeline.png")`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from matplotlib.ticker import StrMethodFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from matplotlib.axes import Axes
 
@@ -63,19 +62,19 @@ class Lane:
     losses: Sequence[tuple[int, float]]
 
 
-def draw_timeline(
-    path: Path,
+def plot_timeline(
     lanes: Sequence[Lane],
     uninterrupted: Sequence[tuple[int, float]],
     *,
     rows_per_epoch: int,
     title: str,
     subtitle: str,
-) -> None:
-    """Draw a run that was killed and resumed, beside one that was not, as a PNG file.
+) -> Figure:
+    """Return a picture of a run that was killed and resumed, beside one that was not.
+
+    Above each attempt as a bar, in the middle the rows around each kill, below the losses.
 
     Args:
-        path: The file to write.
         lanes: The attempts in order, two at least; all but the last were killed.
         uninterrupted: The position and the loss of each update of the other run.
         rows_per_epoch: Rows of an epoch.
@@ -97,7 +96,7 @@ def draw_timeline(
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     figure.draw_without_rendering()  # lays the axes out
     headline.set_x(overview.get_position().x0)
-    figure.savefig(path, dpi=110)
+    return figure
 
 
 def _draw_overview(axes: Axes, lanes: Sequence[Lane]) -> None:

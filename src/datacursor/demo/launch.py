@@ -69,7 +69,7 @@ def run_and_kill(run: Path, attempt: Attempt, update: int) -> None:
             status = process.wait()
         finally:
             watchdog.cancel()
-        if not reached:
+        if not reached or status == 0:
             raise ChildProcessError(_failure(run, attempt, 0, status))
 
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from importlib.util import find_spec
 from itertools import zip_longest
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from datacursor.demo.checkpoint import largest_difference, load_state
@@ -78,6 +79,7 @@ def tell(directory: Path, settings: Settings) -> list[str]:
     history = effective_history(logs).values()
     findings = judge_rows(_planned_rows(plan, settings.epochs), rows_of(history))
     failed += _report(f"all {settings.epochs} epochs against the plan", findings)
+    print()
     _draw(directory / PICTURE_NAME, uninterrupted, logs, plan, failed)
     _say("logs, states", f"in {directory}/")
     return failed
@@ -85,6 +87,7 @@ def tell(directory: Path, settings: Settings) -> list[str]:
 
 def _run(run: Path, attempt: Attempt, name: str, kill: int | None = None) -> AttemptLog:
     """Run an attempt to its end, or until it is killed in an update, and say so."""
+    print()
     _say(name, str(attempt))
     run.mkdir(exist_ok=True)
     began = time.monotonic()
@@ -99,8 +102,11 @@ def _run(run: Path, attempt: Attempt, name: str, kill: int | None = None) -> Att
 
 
 def _describe_end(log: AttemptLog) -> str:
-    losses = [float.fromhex(update.loss) for update in log.updates.values()]
-    return f"ended after {count(len(losses), 'update')}, loss {losses[0]:.2f} to {losses[-1]:.2f}"
+    losses: dict[int, list[float]] = {}
+    for update in log.updates.values():
+        losses.setdefault(update.epoch, []).append(float.fromhex(update.loss))
+    means = ", ".join(f"{mean(values):.2f}" for values in losses.values())
+    return f"ended after {count(len(log.updates), 'update')}; mean loss of an epoch: {means}"
 
 
 def _describe_kill(log: AttemptLog) -> str:
@@ -108,9 +114,9 @@ def _describe_kill(log: AttemptLog) -> str:
     died = sum(number > log.durable for number in log.updates)
     return (
         f"SIGKILL in epoch {last.epoch}, update {last.update}: "
-        f"{count(last.delivered - log.committed, 'row')} delivered and "
-        f"{last.issued - last.delivered} more issued, none committed;\n"
-        f"{count(died, 'update')} made since the checkpoint, gone with the process"
+        f"{count(last.delivered - log.committed, 'row')} delivered and not committed, "
+        f"{last.issued - last.delivered} more issued;\n"
+        f"{count(died, 'update')} since the checkpoint (update {log.durable}) died with it"
     )
 
 
@@ -145,21 +151,18 @@ def _draw(
         _say("picture", "none: matplotlib is not installed (pip install datacursor[plot])")
         return
     from datacursor.demo.picture import lane_of, losses_of
-    from datacursor.plots import draw_timeline
+    from datacursor.plots import plot_timeline
 
+    finding = f"{failed[0]} differs" if failed else "every row still entered exactly one update"
     names = [f"attempt {attempt.number}\n{attempt}" for attempt in _ATTEMPTS]
-    draw_timeline(
-        path,
+    figure = plot_timeline(
         [lane_of(name, log, len(plan)) for name, log in zip(names, logs, strict=True)],
         losses_of(uninterrupted.updates.values(), len(plan)),
         rows_per_epoch=len(plan),
-        title=(
-            f"Killed twice in mid-epoch, and not as it would have been: {failed[0]}"
-            if failed
-            else "Killed twice in mid-epoch: every row still entered exactly one update"
-        ),
-        subtitle=f"{len(logs)} attempts, beside a run of the same program that was not interrupted",
+        title=f"Killed twice in mid-epoch: {finding}",
+        subtitle="The killed run, and at the bottom its losses over those of an uninterrupted run",
     )
+    figure.savefig(path, dpi=110)
     _say("picture", str(path))
 
 
@@ -168,7 +171,6 @@ def _report(title: str, findings: Sequence[Finding]) -> list[str]:
     print(f"\n  {title}")
     for finding in findings:
         _say(f"    {finding.name}", finding.text if finding.holds else f"FAILED: {finding.text}")
-    print()
     return [f"{title}: {finding.name}" for finding in findings if not finding.holds]
 
 

@@ -137,9 +137,9 @@ def train(trainer: Trainer, settings: Settings, attempt: int, log: LogWriter, pa
             log.write(_describe_update(trainer, window, attempt, loss))
             window = None
             is_end = trainer.rows.epoch == settings.epochs
-            if is_end or trainer.num_updates % settings.checkpoint_every == 0:
-                if trainer.rows.rank == 0:
-                    save_state(trainer.state_dict(), path)
+            is_due = is_end or trainer.num_updates % settings.checkpoint_every == 0
+            if is_due and trainer.rows.rank == 0:
+                save_state(trainer.state_dict(), path)
                 log.write(Saved(trainer.num_updates))
 
 
