@@ -25,7 +25,7 @@ PYTHON_LAYERS = (
     {"_core"},
     {"_cursor_text", "checks", "mapped_file"},
     {"cursor", "order", "shards"},
-    {"arrow", "contributions", "fingerprint", "state"},
+    {"arrow", "contributions", "fingerprint", "skip_table", "state"},
     {"matching"},
     {"commits"},
     {"issuing"},
@@ -44,7 +44,7 @@ NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "plots"}
 # permutation_avx2.cpp is part of `permutation`.
 CPP_LAYERS = (
     {"error"},
-    {"bytes", "mixer", "philox"},
+    {"bytes", "mixer", "philox", "prefetch"},
     {"cursor", "digest", "length_index", "permutation"},
     {"gather", "order", "packer"},
 )
