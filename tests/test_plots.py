@@ -4,10 +4,6 @@ import io
 from itertools import combinations
 
 import pytest
-
-pytest.importorskip("matplotlib")
-
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.text import Text
@@ -42,14 +38,17 @@ def draw(lanes: list[Lane]) -> Figure:
         title="Every row entered exactly one update",
         subtitle="2 attempts",
     )
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     return figure
 
 
 def texts_of(figure: Figure) -> list[Text]:
     """Return the visible texts but the numbers along the axes, which matplotlib cares for."""
-    texts = [text for text in figure.findobj(Text) if isinstance(text, Text)]
-    return [text for text in texts if text.get_visible() and any(map(str.isalpha, text.get_text()))]
+    return [
+        text
+        for text in figure.findobj(Text)
+        if text.get_visible() and any(map(str.isalpha, text.get_text()))
+    ]
 
 
 def test_the_picture_is_a_png_with_something_on_it() -> None:

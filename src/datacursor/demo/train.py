@@ -16,12 +16,15 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from datacursor import CursorLoader, PackedSampler, TokenCorpus, _core
+from datacursor import _core
 from datacursor.demo.checkpoint import hash_parameters, load_state, save_state
 from datacursor.demo.corpus import DOCUMENT_START, VOCABULARY_SIZE
 from datacursor.demo.model import PackedModel
 from datacursor.demo.records import Delivery, LogWriter, Row, Saved, Start, Update, split_rows
 from datacursor.demo.settings import CORPUS_NAME, STATE_NAME, Attempt, Settings, log_name
+from datacursor.loader import CursorLoader
+from datacursor.packing import PackedSampler
+from datacursor.tokens import TokenCorpus
 
 _TIMEOUT = timedelta(seconds=60)  # for one replica to wait for another
 
