@@ -138,6 +138,13 @@ def test_a_row_of_another_epoch_is_lost_and_doubled() -> None:
     assert failed.keys() == {"rows lost", "rows doubled", "identities"}
 
 
+def test_a_row_that_comes_too_early_is_not_doubled() -> None:
+    ahead = make_update(7, rows=make_update(8).rows)
+    failed = failures(judge(make_log(5, 7, ahead)))
+    assert failed["rows lost"].startswith("2 of 14")
+    assert failed.keys() == {"rows lost", "identities"}
+
+
 def test_rows_exchanged_between_updates_are_named() -> None:
     rows = make_update(6).rows, make_update(7).rows
     changed = make_update(6, rows=rows[1]), make_update(7, rows=rows[0])
@@ -257,7 +264,7 @@ def test_the_history_follows_the_weights() -> None:
 def test_rows_outside_the_plan_are_found() -> None:
     planned = rows_of(UNINTERRUPTED.values())
     found = rows_of([*UNINTERRUPTED.values(), make_update(LAST + 1)])
-    lost, doubled = judge_rows(planned, found)
+    lost, doubled = judge_rows(planned, found, planned)
     assert lost.holds
     assert not doubled.holds
 

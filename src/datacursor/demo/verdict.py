@@ -82,7 +82,7 @@ def judge_restart(
     history = effective_history(attempts)
     last = max(history, default=0)
     numbers = range(attempt.start.update + 1, last + 1)
-    expected = [update for number, update in uninterrupted.items() if number <= last]
+    due = [update for number, update in uninterrupted.items() if number <= last]
     if closeness is None:
         parameters = _judge_parameters(uninterrupted, history, numbers)
     else:
@@ -90,17 +90,23 @@ def judge_restart(
     return [
         _judge_cursor(uninterrupted, attempt),
         _judge_state(effective_history(attempts[:-1]), attempt),
-        *judge_rows(rows_of(expected), rows_of(history.values())),
+        *judge_rows(rows_of(due), rows_of(history.values()), rows_of(uninterrupted.values())),
         _judge_identities(uninterrupted, history, numbers),
         parameters,
     ]
 
 
-def judge_rows(expected: Rows, found: Rows) -> list[Finding]:
-    """Name the rows that are missing and those that occur too often."""
+def judge_rows(due: Rows, found: Rows, planned: Rows) -> list[Finding]:
+    """Name the rows that are missing and those that occur too often.
+
+    Args:
+        due: The rows that must have entered an update by now.
+        found: The rows that did.
+        planned: The rows of the whole run; a row that only came too early is not doubled.
+    """
     return [
-        _judge_surplus("rows lost", expected - found, expected.total()),
-        _judge_surplus("rows doubled", found - expected, expected.total()),
+        _judge_surplus("rows lost", due - found, due.total()),
+        _judge_surplus("rows doubled", found - planned, due.total()),
     ]
 
 
