@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
-
+import torch
 from torch.utils.data import DataLoader, default_collate
 
 from datacursor.errors import ArgumentError, CorpusError
