@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import pickle
 import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 from ways import Place, Saved, Way, listed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # One thread for everybody: torch.randperm gains nothing from more and loses on a busy machine.
 torch.set_num_threads(1)
@@ -69,6 +76,33 @@ def no_resume() -> Way:
         _save_nothing,
         _start_loader,
     )
+
+
+def torch_permutation(num_samples: int) -> Callable[[], torch.Tensor]:
+    """Return torch's shuffle into a new tensor."""
+    return partial(torch.randperm, num_samples)
+
+
+def torch_permutation_into(num_samples: int) -> Callable[[], torch.Tensor]:
+    """Return torch's shuffle into a tensor that is there already."""
+    out = torch.empty(num_samples, dtype=torch.int64)
+    return partial(torch.randperm, num_samples, out=out)
+
+
+def numpy_permutation(num_samples: int) -> Callable[[], NDArray[np.int64]]:
+    """Return numpy's shuffle into a new array."""
+    return partial(np.random.default_rng(1).permutation, num_samples)
+
+
+def memset(out: NDArray[np.int64]) -> Callable[[], object]:
+    """Return the C library's memset of an array."""
+    return partial(ctypes.memset, out.ctypes.data, 7, out.nbytes)
+
+
+def random_sampler(num_samples: int) -> Callable[[], RandomSampler]:
+    """Return torch's sampler, with a generator of its own."""
+    generator = torch.Generator().manual_seed(1)
+    return partial(RandomSampler, range(num_samples), generator=generator)
 
 
 def warm_up() -> None:
