@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -235,10 +235,8 @@ def train(
     done = 0
     while done < num_updates:
         for batch in deliver(rows, num_workers):
-            offsets = batch["row_offsets"].tolist()
-            for r in range(len(offsets) - 1):
-                if (batch["segment_ids"][r] >= 0).any():
-                    seen.append(batch["spans"][offsets[r] : offsets[r + 1]].flatten().tolist())
+            offsets = pairwise(batch["row_offsets"].tolist())
+            seen += [batch["spans"][first:stop].flatten().tolist() for first, stop in offsets]
             rows.commit()
             done += 1
             if done == num_updates:
@@ -262,7 +260,7 @@ def test_resume_in_a_later_epoch_twice_and_at_another_layout(num_workers: int) -
 def test_every_layout_deals_out_the_same_rows(num_replicas: int) -> None:
     plan = make_shuffled().plan
     spans, offsets = plan.rows(0, 0, len(plan))
-    expected = [spans[a:b].tolist() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    expected = [spans[a:b].tolist() for a, b in pairwise(offsets)]
     seen: dict[int, list[list[int]]] = {}
     for rank in range(num_replicas):
         for row in make_shuffled(batch_size=3, num_replicas=num_replicas, rank=rank):

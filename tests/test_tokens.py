@@ -425,11 +425,13 @@ def test_file_truncated_in_use_is_an_error_and_not_a_signal(tmp_path: Path) -> N
         corpus = TokenCorpus.open(sys.argv[1])
         size = os.path.getsize(sys.argv[1])
         os.truncate(sys.argv[1], 4096)
-        for read in (corpus.check_unchanged, corpus.compute_fingerprint, lambda: corpus.document(3)):
+        reads = (corpus.check_unchanged, corpus.compute_fingerprint, lambda: corpus.document(3))
+        for read in reads:
             try:
                 read()
             except CorpusError as error:
-                assert f"a.arrow changed while in use: {size} bytes when opened, 4096 now" in str(error)
+                sizes = f"{size} bytes when opened, 4096 now"
+                assert f"a.arrow changed while in use: {sizes}" in str(error)
             else:
                 raise SystemExit("nothing was raised")
     """

@@ -9,9 +9,9 @@ sizes; offsets are checked here before anything reads through them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,14 +105,14 @@ def files_in(directory: str) -> list[str]:
     Raises:
         CorpusError: There is none.
     """
-    names = sorted(
-        name
-        for name in os.listdir(directory)
-        if name.endswith(SUFFIXES) and not name.startswith(".")
+    paths = sorted(
+        str(path)
+        for path in Path(directory).iterdir()
+        if path.suffix in SUFFIXES and not path.name.startswith(".")
     )
-    if not names:
+    if not paths:
         raise CorpusError(f"{directory}: no file named {', '.join('*' + s for s in SUFFIXES)}")
-    return [os.path.join(directory, name) for name in names]
+    return paths
 
 
 def choose_column(schema: Any, column: str | None, where: str) -> int:

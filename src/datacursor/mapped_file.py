@@ -10,6 +10,7 @@ import hashlib
 import mmap
 import os
 import stat
+from pathlib import Path
 
 from datacursor.errors import CorpusError
 
@@ -37,7 +38,7 @@ class MappedFile:
             FileNotFoundError: There is no such file.
             CorpusError: It is a directory, pipe or device, is empty, or cannot be opened.
         """
-        self.path = os.path.abspath(os.fspath(path))
+        self.path = str(Path(path).absolute())
         try:
             self.data = _map(self.path)
         except FileNotFoundError:

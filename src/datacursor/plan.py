@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_EPOCH, require_bool, require_choice, require_integer
+from datacursor.checks import (
+    MAX_EPOCH,
+    optional_integer,
+    require_bool,
+    require_choice,
+    require_integer,
+)
 from datacursor.errors import ArgumentError
 from datacursor.order import Order, choose_order
 from datacursor.skip_table import Lengths, SkipTable
@@ -140,8 +146,8 @@ class PackingPlan:
             )
         self.tail = require_choice("tail", tail, ("pad", "drop"))
         self.keep_empty = require_bool("keep_empty", keep_empty)
-        self.bos = _require_token("bos", bos)
-        self.eos = _require_token("eos", eos)
+        self.bos = optional_integer("bos", bos, 0, 2**63)
+        self.eos = optional_integer("eos", eos, 0, 2**63)
         self._lengths = Lengths(
             _core.LengthIndex(_length_shards(lengths)),
             num_virtual=(bos is not None) + (eos is not None),
@@ -329,10 +335,6 @@ class PackingPlan:
                 f"{filled} tokens, expected row {self.num_rows(epoch, phase=phase) - 1} and "
                 f"{expected} tokens"
             )
-
-
-def _require_token(name: str, token: int | None) -> int | None:
-    return None if token is None else require_integer(name, token, 0, 2**63)
 
 
 def _length_shards(lengths: Any) -> list[tuple[NDArray[Any] | None, NDArray[Any]]]:

@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from datacursor._core import TokenTable
-from datacursor.errors import ArgumentError
+from datacursor.checks import optional_integer, require_choice, require_integer
 from datacursor.tokens import TokenCorpus
 
 if TYPE_CHECKING:
@@ -63,23 +63,28 @@ class RowIndex(int):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Bytes pickle several times faster and smaller than an array.
-        return _row_index, (int(self), self.epoch, self.spans.tobytes(), self.is_padding)
+        marks = {"is_padding": True} if self.is_padding else {}
+        return _row_index, (int(self), self.epoch, self.spans.tobytes(), marks)
 
     def __repr__(self) -> str:
         padding = ", is_padding=True" if self.is_padding else ""
         return f"RowIndex({int(self)}, epoch={self.epoch}, spans={self.spans.tolist()}{padding})"
 
 
-def _row_index(row: int, epoch: int, spans: bytes, is_padding: bool) -> RowIndex:
+def _row_index(row: int, epoch: int, spans: bytes, marks: dict[str, bool]) -> RowIndex:
     array = np.frombuffer(spans, dtype=np.int64).reshape(-1, 3)
-    return RowIndex(row, epoch, array, is_padding=is_padding)
+    return RowIndex(row, epoch, array, **marks)
 
 
 class RowBatch(Batch):
     """A collated batch; torch's default collate returns it, in a list of one, as a plain dict."""
 
 
-def _collate_row_batch(batch: Sequence[RowBatch], *, collate_fn_map: Any = None) -> Batch:
+def _collate_row_batch(
+    batch: Sequence[RowBatch],
+    *,
+    collate_fn_map: Any = None,  # noqa: ARG001  # torch passes it
+) -> Batch:
     if len(batch) != 1:
         raise TypeError(f"a RowBatch is collated already, got {len(batch)} of them to collate")
     return dict(batch[0])
@@ -140,24 +145,19 @@ class RowDataset(Dataset[Batch]):
 
         Raises:
             ArgumentError: An argument is out of range.
+            TypeError: An argument has the wrong type.
         """
-        _check_int("seq_len", seq_len, 1, 2**31)
-        _check_int("num_rows", num_rows, 0, 2**63)
-        for name, token in (("bos", bos), ("eos", eos), ("pad_id", pad_id)):
-            if token is not None:
-                _check_int(name, token, 0, 2**63)
-        if pad_id is None:
-            pad_id = 0 if eos is None else eos
-        _check_choice("labels", labels, LABELS)
-        _check_choice("positions", positions, POSITIONS)
         self.corpus = corpus
-        self.seq_len = seq_len
-        self.bos = bos
-        self.eos = eos
-        self.pad_id = pad_id
-        self.labels = labels
-        self.positions = positions
-        self._num_rows = num_rows
+        self.seq_len = require_integer("seq_len", seq_len, 1, 2**31)
+        self.bos = optional_integer("bos", bos, 0, 2**63)
+        self.eos = optional_integer("eos", eos, 0, 2**63)
+        default_pad_id = 0 if eos is None else eos
+        self.pad_id = require_integer(
+            "pad_id", default_pad_id if pad_id is None else pad_id, 0, 2**63
+        )
+        self.labels = require_choice("labels", labels, LABELS)
+        self.positions = require_choice("positions", positions, POSITIONS)
+        self._num_rows = require_integer("num_rows", num_rows, 0, 2**63)
         self._table: TokenTable | None = None
 
     @property
@@ -252,15 +252,3 @@ def _mask_padding_rows(batch: RowBatch, is_padding: list[bool]) -> None:
     batch["cu_seqlens"] = ends[(ends % seq_len == 0) | ~padding[row_of_end]]
     batch["max_seqlen"] = seq_len
     batch["num_targets"] = int(batch["loss_mask"].sum())
-
-
-def _check_int(name: str, value: int, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise ArgumentError(f"{name} must be an int, got {name}={value!r}")
-    if not low <= value < high:
-        raise ArgumentError(f"{name} must be in [{low}, {high}), got {name}={value}")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ArgumentError(f"{name} must be one of {choices}, got {name}={value!r}")

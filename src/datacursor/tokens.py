@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ class TokenCorpus:
     ) -> TokenCorpus:
         from datacursor import arrow
 
-        if len(paths) == 1 and os.path.isdir(paths[0]):
+        if len(paths) == 1 and Path(paths[0]).is_dir():
             paths = arrow.files_in(paths[0])
         shards: list[TokenShard] = []
         files: list[tuple[MappedFile, int]] = []
@@ -156,7 +157,7 @@ class TokenCorpus:
 
     @property
     def fingerprint(self) -> bytes:
-        """The sampled fingerprint, 16 bytes; computed at the first use. See `compute_fingerprint`."""
+        """The sampled fingerprint, 16 bytes, computed once; see `compute_fingerprint`."""
         if self._fingerprint is None:
             self._fingerprint = self.compute_fingerprint()
         return self._fingerprint
