@@ -122,7 +122,7 @@ def test_a_lost_row_is_named() -> None:
     update = make_update(6)
     failed = failures(judge(make_log(5, LAST, replace(update, rows=update.rows[:1]))))
     assert failed["rows lost"] == "1 of 18; the first: epoch 1, [6: 4-6, 56: 0-2]"
-    assert failed["identities"].startswith("rows of update 6 differs")
+    assert failed["identities"].startswith("first difference: rows of update 6")
     assert failed.keys() == {"rows lost", "identities"}
 
 
@@ -155,7 +155,7 @@ def test_rows_exchanged_between_updates_are_named() -> None:
 def test_a_changed_digest_is_named() -> None:
     failed = failures(judge(make_log(5, LAST, make_update(8, digest="ff" * 16))))
     assert failed == {
-        "identities": f"identity digest of update 8 differs\n  uninterrupted: {8:032x}\n"
+        "identities": f"first difference: identity digest of update 8\n  uninterrupted: {8:032x}\n"
         f"  restarted:     {'ff' * 16}"
     }
 
@@ -164,7 +164,7 @@ def test_a_changed_cursor_is_named() -> None:
     changed = make_update(8, cursor=cursor_after(8, tokens_committed=1))
     failed = failures(judge(make_log(5, LAST, changed)))
     assert failed.keys() == {"identities"}
-    assert failed["identities"].startswith("cursor of update 8 differs")
+    assert failed["identities"].startswith("first difference: cursor of update 8")
 
 
 def test_attempt_and_replicas_of_a_cursor_may_change() -> None:
@@ -175,7 +175,7 @@ def test_attempt_and_replicas_of_a_cursor_may_change() -> None:
 def test_a_changed_parameter_is_named() -> None:
     failed = failures(judge(make_log(5, LAST, make_update(7, parameters="other"))))
     assert failed == {
-        "parameters": "parameters of update 7 differs\n  uninterrupted: parameters 7\n"
+        "parameters": "first difference: parameters of update 7\n  uninterrupted: parameters 7\n"
         "  restarted:     other"
     }
 
@@ -185,7 +185,7 @@ def test_one_bit_of_a_loss_is_named() -> None:
     assert changed.loss != make_update(7).loss
     failed = failures(judge(make_log(5, LAST, changed)))
     assert failed.keys() == {"parameters"}
-    assert failed["parameters"].startswith("loss of update 7 differs")
+    assert failed["parameters"].startswith("first difference: loss of update 7")
 
 
 def test_a_missing_update_is_named() -> None:

@@ -200,7 +200,7 @@ def _first_difference(
 
 
 def _difference(name: str, expected: str, found: str) -> str:
-    return f"{name} differs\n  uninterrupted: {expected}\n  restarted:     {found}"
+    return f"first difference: {name}\n  uninterrupted: {expected}\n  restarted:     {found}"
 
 
 def _position_of(token: str) -> str:
