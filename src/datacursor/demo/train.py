@@ -83,7 +83,10 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=settings.learning_rate)
         self.rows = rows
         self.loader: CursorLoader[dict[str, Any]] = CursorLoader(
-            rows.dataset, sampler=rows, num_workers=num_workers
+            rows.dataset,
+            sampler=rows,
+            num_workers=num_workers,
+            persistent_workers=num_workers > 0,
         )
         self.num_updates = 0
 
