@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,10 +83,19 @@ def plot_timeline(
     """
     kills = list(pairwise(lanes))
     figure = Figure(figsize=(11, 8.5), layout=ConstrainedLayoutEngine(hspace=0.06))
-    headline = figure.suptitle(title, fontsize=15, fontweight="bold", color=_INK, ha="left")
     grid = figure.add_gridspec(3, len(kills), height_ratios=(1.3, 1.1, 1.2))
     overview = figure.add_subplot(grid[0, :])
     overview.set_title(subtitle, fontsize=11, color=_INK, loc="left", pad=24)
+    overview.annotate(
+        title,
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 46),
+        textcoords="offset points",
+        fontsize=15,
+        fontweight="bold",
+        color=_INK,
+    )
     _draw_overview(overview, lanes)
     _mark_epochs(overview, rows_per_epoch, uninterrupted[-1][0])
     for number, (killed, resumed) in enumerate(kills):
@@ -94,8 +103,6 @@ def plot_timeline(
     _draw_losses(figure.add_subplot(grid[2, :], sharex=overview), lanes, uninterrupted)
     handles = [Patch(color=colour, label=label) for label, colour in _MEANINGS.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    figure.draw_without_rendering()  # lays the axes out
-    headline.set_x(overview.get_position().x0)
     return figure
 
 
@@ -148,6 +155,7 @@ def _draw_kill(axes: Axes, killed: Lane, resumed: Lane, number: int) -> None:
     axes.set_xlim(first, last)
     axes.set_ylim(-0.5, 1.8)
     axes.set_xlabel(f"rows around kill {number}; a block is an update")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(_THOUSANDS)
     _name_lanes(axes, {1: "killed", 0: "resumed"})
 

@@ -161,7 +161,8 @@ def _draw(
         losses_of(uninterrupted.updates.values(), len(plan)),
         rows_per_epoch=len(plan),
         title=f"Killed twice in mid-epoch: {finding}",
-        subtitle="The killed run, and at the bottom its losses over those of an uninterrupted run",
+        subtitle=f"{len(logs)} attempts of one run; in grey the losses of a run of the same "
+        "program that was not interrupted",
     )
     figure.savefig(path, dpi=110)
     _say("picture", str(path))
