@@ -161,7 +161,7 @@ def time_ints(scale: Scale) -> Table:
     for name, action in actions.items():
         _require_permutation(name, list(action()), size)
     drains = {name: partial(_drain, action) for name, action in actions.items()}
-    timings = measure.interleave(drains, rounds=scale.rounds)
+    timings = measure.interleave(drains, rounds=2 * scale.rounds)
     ours = timings["CursorSampler, batch size 256"].best
     table = {
         name: {"ns": 1e9 * timing.best / size, "x ours": timing.best / ours}
@@ -208,8 +208,8 @@ def claims_of(scale: Scale, core: Table, whole: Table, ints: Table) -> list[Clai
     ]
 
 
-def draw(axes: Sequence[Axes], sizes: Sequence[int], core: Table, whole: Table) -> None:
-    """Draw the whole orders over n, and the core between its limits and the scalar code."""
+def draw_whole(axes: Axes, sizes: Sequence[int], whole: Table) -> None:
+    """Draw the whole orders over n."""
     styles: dict[str, dict[str, Any]] = {
         "numpy permutation": {"color": report.COLORS[3]},
         "torch.randperm": {"color": report.COLORS[2]},
@@ -219,19 +219,21 @@ def draw(axes: Sequence[Axes], sizes: Sequence[int], core: Table, whole: Table) 
     }
     for name, style in styles.items():
         nanoseconds = [row[name] for row in whole.values()]
-        axes[0].plot(sizes, nanoseconds, **({"marker": "o", "label": name} | style))
-    axes[0].set(xscale="log", yscale="log", xlabel="samples", ylabel="ns an index")
-    axes[0].set_title("all indices of an epoch as an array")
-    axes[0].legend(fontsize=8, frameon=False)
+        axes.plot(sizes, nanoseconds, **({"marker": "o", "label": name} | style))
+    axes.set(xscale="log", yscale="log", xlabel="samples", ylabel="ns an index")
+    axes.set_title("all indices of an epoch as an array")
+    axes.legend(fontsize=8, frameon=False)
 
+
+def draw_kernel(axes: Axes, core: Table) -> None:
+    """Draw the core between its limits and the scalar code."""
     names = list(core)[::-1]
-    values = [core[name]["ns"] for name in names]
     colors = [_bar_color(name) for name in names]
-    bars = axes[1].barh(names, values, color=colors)
-    axes[1].bar_label(bars, fmt="%.2g", padding=3, fontsize=8)
-    axes[1].set(xscale="log", xlabel="ns an index")
-    axes[1].tick_params("y", labelsize=8)
-    axes[1].set_title("the core alone, buffer in first-level cache")
+    bars = axes.barh(names, [core[name]["ns"] for name in names], color=colors)
+    axes.bar_label(bars, fmt="%.2g", padding=3, fontsize=8)
+    axes.set(xscale="log", xlabel="ns an index")
+    axes.tick_params("y", labelsize=8)
+    axes.set_title("the core alone, buffer in first-level cache")
 
 
 def _bar_color(name: str) -> str:
@@ -254,9 +256,12 @@ def main() -> int:
     core = time_kernel()
     whole = time_whole(scale)
     ints = time_ints(scale)
-    with report.picture(options.plot, panels=2, title="Speed of an order") as axes:
-        if axes is not None:
-            draw(axes, scale.sizes, core, whole)
+    if options.plot is not None:
+        panels = 2 if core else 1
+        with report.picture(options.plot, panels=panels, title="Speed of an order") as axes:
+            draw_whole(axes[0], scale.sizes, whole)
+            if core:
+                draw_kernel(axes[1], core)
     figures = {"kernel": core, "whole": whole, "ints": ints}
     return report.conclude(claims_of(scale, core, whole, ints), figures, options.json)
 

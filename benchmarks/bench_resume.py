@@ -12,9 +12,10 @@ delivered before anything is timed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import measure
@@ -283,30 +284,35 @@ def over_sizes(scale: Scale, raced: Sequence[Result]) -> list[Result]:
     return sorted(results, key=lambda result: result.place)
 
 
-def draw(axes: Sequence[Axes], results: Sequence[Result]) -> None:
-    """Draw time and memory over the number of samples."""
+def draw(path: Path, results: Sequence[Result]) -> None:
+    """Draw time and, where it was measured, memory over the number of samples."""
+    grown = [result for result in results if result.peak_growth]
+    with report.picture(path, panels=2 if grown else 1, title="Resuming in mid-epoch") as panels:
+        times = {result: result.timing.best for result in results}
+        _draw_ways(panels[0], times, report.seconds)
+        panels[0].set(title="state in hand -> first index or batch, at n / 2", ylabel="seconds")
+        panels[0].legend(fontsize=8, frameon=False, loc="center right", bbox_to_anchor=(0.97, 0.62))
+        if grown:
+            growths = {result: result.peak_growth or 0 for result in grown}
+            _draw_ways(panels[1], growths, report.num_bytes)
+            panels[1].set(title="peak memory on the way", ylabel="bytes")
+
+
+def _draw_ways(
+    axes: Axes, values: Mapping[Result, float], format_value: Callable[[Any], str]
+) -> None:
     ours = [heat.ours.name for heat in HEATS]
     rivals = [peer.name for heat in HEATS for peer in heat.peers if not peer.missing]
     for name, color in zip(ours + rivals, report.COLORS, strict=False):
-        mine = [result for result in results if result.way == name]
-        sizes = [result.place.num_samples for result in mine]
-        times = [result.timing.best for result in mine]
-        growths = [result.peak_growth or 0 for result in mine]
-        style: dict[str, Any] = {"color": color, "marker": "o", "lw": 2.5 if name in ours else 1.5}
-        axes[0].plot(sizes, times, label=name, **style)
-        axes[1].plot(sizes, growths, **style)
-        _label_end(axes[0], sizes, times, report.seconds(times[-1]), color)
-        _label_end(axes[1], sizes, growths, report.num_bytes(growths[-1]), color)
-    for each in axes:
-        each.set(xscale="log", yscale="log", xlabel="samples in the data set")
-    axes[0].set(title="state in hand -> first index or batch, at n / 2", ylabel="seconds")
-    axes[0].legend(fontsize=8, frameon=False, loc="center right")
-    axes[1].set(title="peak memory on the way", ylabel="bytes")
-
-
-def _label_end(axes: Axes, x: Sequence[int], y: Sequence[float], text: str, color: str) -> None:
-    place = (x[-1], y[-1] * 1.25)
-    axes.annotate(text, place, ha="center", va="bottom", fontsize=8, color=color)
+        mine = {result: value for result, value in values.items() if result.way == name}
+        x = [result.place.num_samples for result in mine]
+        y = list(mine.values())
+        width = 2.5 if name in ours else 1.5
+        axes.plot(x, y, color=color, marker="o", lw=width, label=name)
+        axes.annotate(
+            format_value(y[-1]), (x[-1] * 1.6, y[-1]), va="center", fontsize=8, color=color
+        )
+    axes.set(xscale="log", yscale="log", xlabel="samples in the data set", xlim=(5e3, 4e13))
 
 
 def main() -> int:
@@ -317,9 +323,8 @@ def main() -> int:
     raced = race(scale)
     swept = sweep(scale)
     start = far(scale)
-    with report.picture(options.plot, panels=2, title="Resuming in mid-epoch") as axes:
-        if axes is not None:
-            draw(axes, over_sizes(scale, raced))
+    if options.plot is not None:
+        draw(options.plot, over_sizes(scale, raced))
     figures = {
         "race": [asdict(result) for result in raced],
         "sweep": [asdict(result) for result in swept],

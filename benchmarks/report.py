@@ -71,8 +71,8 @@ def conclude(claims: Sequence[Claim], figures: dict[str, Any], path: Path | None
     rows = [
         (
             claim.text,
-            f"{claim.value:,.4g}",
-            f"{'<=' if claim.is_upper else '>='} {claim.limit:,.4g}",
+            _number(claim.value),
+            f"{'<=' if claim.is_upper else '>='} {_number(claim.limit)}",
             "yes" if claim.holds else "NO",
         )
         for claim in claims
@@ -146,11 +146,8 @@ def count(value: int) -> str:
 
 
 @contextmanager
-def picture(path: Path | None, *, panels: int, title: str) -> Iterator[Sequence[Axes] | None]:
-    """Give axes to draw on and save them as a PNG at the end; None if no picture is wanted."""
-    if path is None:
-        yield None
-        return
+def picture(path: Path, *, panels: int, title: str) -> Iterator[Sequence[Axes]]:
+    """Give axes side by side to draw on and save them as a PNG at the end."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -166,6 +163,10 @@ def picture(path: Path | None, *, panels: int, title: str) -> Iterator[Sequence[
         each.grid(visible=True, which="major", color="#E5E5E5", linewidth=0.8)
         each.set_axisbelow(True)
     figure.savefig(path, dpi=110)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _cpu_name() -> str:
