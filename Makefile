@@ -23,7 +23,7 @@ unexport PYTHONPATH
 PROJECT := pyproject.toml constraints.txt
 CORE := CMakeLists.txt $(shell find cpp -type f)
 PACKAGE := $(shell find src -name '*.py' -o -name '*.pyi')
-CPP := $(shell find cpp tests/cpp -name '*.[ch]pp')
+CPP := $(shell find cpp tests/cpp benchmarks -name '*.[ch]pp')
 TYPED := src tests $(if $(wildcard benchmarks/*.py),benchmarks)
 SANITIZERS := asan tsan
 
@@ -89,7 +89,8 @@ $(SANITIZERS): %: build/%/build.ninja
 	$(CTEST) --preset $@
 
 .PHONY: bench
-bench: $(VENV)/.bench ## run the benchmarks (BENCH_FLAGS=--check)
+bench: $(VENV)/.bench build/default/build.ninja ## run the benchmarks (BENCH_FLAGS=--check)
+	$(CMAKE) --build --preset default
 	@for script in $(sort $(wildcard benchmarks/bench_*.py)); do \
 	    echo "== $$script"; \
 	    $(BIN)/python "$$script" $(BENCH_FLAGS) || exit; \

@@ -11,6 +11,7 @@ from hypothesis import settings
 NEEDS = {
     "torch": [
         "runs.py",
+        "test_demo.py",
         "test_loader.py",
         "test_packing.py",
         "test_rows.py",
@@ -18,7 +19,8 @@ NEEDS = {
         "test_sampler_laws.py",
         "test_scenarios.py",
     ],
-    "pyarrow": ["test_tokens.py"],
+    "pyarrow": ["test_demo.py", "test_tokens.py"],
+    "matplotlib": ["test_plots.py"],
 }
 collect_ignore = [
     name

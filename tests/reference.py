@@ -242,7 +242,7 @@ def concat(
     fragment, which no run delivers because the epoch was past it when seq_len changed.
 
     Reading: the reader stands just behind the last token taken. Behind a padded last row it could
-    as well stand behind empty documents that end the order; no cursor shows it, as the epoch is over.
+    as well stand behind empty documents that end the order; no cursor shows it, the epoch is over.
     """
     sizes = [size + num_virtual if size or keep_empty else 0 for size in lengths]
     tokens = [

@@ -25,7 +25,7 @@ PYTHON_LAYERS = (
     {"_core"},
     {"_cursor_text", "checks", "mapped_file"},
     {"cursor", "order", "shards"},
-    {"arrow", "contributions", "fingerprint", "state"},
+    {"arrow", "contributions", "fingerprint", "skip_table", "state"},
     {"matching"},
     {"commits"},
     {"issuing"},
@@ -34,17 +34,23 @@ PYTHON_LAYERS = (
     {"packing"},
     {"loader"},
     {"plots"},
-    {"cli", "demo"},
+    {"demo"},
+    {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
+    {"demo.launch", "demo.picture", "demo.train", "demo.verdict"},
+    {"demo.story"},
+    {"cli", "demo.__main__"},
 )
 # Every other module imports with numpy alone.
-NEED_TORCH = {"demo", "issuing", "loader", "packing", "rows", "sampler", "state"}
-NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "plots"}
+NEED_TORCH = {"issuing", "loader", "packing", "rows", "sampler", "state"} | {
+    f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")
+}
+NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "plots"}
 
 # The same for the core. A file belongs to the noun that its name is or begins with:
 # permutation_avx2.cpp is part of `permutation`.
 CPP_LAYERS = (
     {"error"},
-    {"bytes", "mixer", "philox"},
+    {"bytes", "mixer", "philox", "prefetch"},
     {"cursor", "digest", "length_index", "permutation"},
     {"gather", "order", "packer"},
 )
@@ -78,11 +84,10 @@ def relative(path: Path) -> str:
 
 def modules() -> dict[str, Path]:
     """Every module of the package but its front door, by name below `datacursor`."""
-    return {
-        path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", "."): path
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if path != PACKAGE / "__init__.py"
-    }
+    paths = sorted(PACKAGE.rglob("*.py"))
+    names = [path.relative_to(PACKAGE).with_suffix("").as_posix() for path in paths]
+    names = [name.replace("/", ".").removesuffix("__init__").rstrip(".") for name in names]
+    return {name: path for name, path in zip(names, paths, strict=True) if name}
 
 
 def sources(*folders: str) -> list[Path]:

@@ -207,7 +207,7 @@ def test_seek_to_the_end_of_an_epoch_is_the_start_of_the_next() -> None:
 def test_seek_refuses_places_that_do_not_exist(epoch: int, position: int) -> None:
     tracker = make()
     before = tracker.cursor
-    with pytest.raises((ArgumentError, TypeError), match="epoch|position"):
+    with pytest.raises((ArgumentError, TypeError), match=r"epoch|position"):
         tracker.seek(epoch, position)
     assert tracker.cursor is before
 

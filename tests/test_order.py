@@ -361,15 +361,16 @@ def read_only() -> Any:
         (np.zeros(4, dtype=np.uint64), "uint64"),
         (np.zeros(4, dtype=np.float64), "float64"),
         (np.zeros(4, dtype=">i8"), ">i8"),
-        (np.zeros((2, 2), dtype=np.int64), "dimension.* got 2"),
-        (np.zeros((), dtype=np.int64), "dimension.* got 0"),
+        (np.zeros((2, 2), dtype=np.int64), r"1-D.* got int64\[2, 2\]"),
+        (np.zeros((), dtype=np.int64), r"1-D.* got int64\[\]"),
         (np.zeros(8, dtype=np.int64)[::2], "contiguous"),
         (np.zeros(8, dtype=np.int64)[::-1], "contiguous"),
         (read_only(), "read-only"),
     ],
 )
 def test_fill_refuses_an_array_it_cannot_write(make: type[Order], out: Any, named: str) -> None:
-    with pytest.raises(TypeError, match=rf"^out .*({named})"):
+    error = ArgumentError if isinstance(out, np.ndarray) else TypeError
+    with pytest.raises(error, match=rf"^out .*({named})"):
         make(5).fill(0, 0, out)
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -260,7 +261,7 @@ def test_d14_another_batch_size(num_workers: int) -> None:
     ],
 )
 def test_d15_another_setup_is_refused(
-    changed: dict[str, int], name: str, values: tuple[str, str]
+    changed: dict[str, Any], name: str, values: tuple[str, str]
 ) -> None:
     saved = run(Run(100, 4), updates=27).state
     sampler = replace(Run(100, 4), **changed).make_sampler()
@@ -372,9 +373,9 @@ def test_d18_fewer_samples_than_ranks(n: int, num_replicas: int) -> None:
         ({"batch_size": 0}, "batch_size=0"),
     ],
 )
-def test_d18_wrong_sizes_are_named(arguments: dict[str, int], name: str) -> None:
+def test_d18_wrong_sizes_are_named(arguments: dict[str, Any], name: str) -> None:
     with pytest.raises(ValueError, match=name):
-        dc.CursorSampler(**({"dataset_or_num_samples": 8, "batch_size": 2} | arguments))
+        dc.CursorSampler(**{"dataset_or_num_samples": 8, "batch_size": 2, **arguments})
 
 
 def test_d18_one_sample() -> None:

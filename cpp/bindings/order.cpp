@@ -50,7 +50,7 @@ void bind_order(py::module_& module) {
     module.def(
         "digest_samples",
         [](std::uint64_t epoch, const py::array& indices) {
-            const auto values = readable<std::int64_t>(indices, 1, "indices");
+            const auto values = readable_1d<std::int64_t>(indices, "indices");
             Digest digest;
             without_gil_if_long(values.size(), [&] { digest.add_samples(epoch, values); });
             return to_bytes(digest);
@@ -59,7 +59,7 @@ void bind_order(py::module_& module) {
     module.def(
         "digest_spans",
         [](std::uint64_t epoch, const py::array& spans) {
-            const auto values = readable<std::int64_t>(spans, 2, "spans");
+            const auto values = readable_2d<std::int64_t>(spans, 3, "spans");
             if (spans.shape(1) != 3) {
                 throw py::type_error("spans must have shape (m, 3), got (m, " +
                                      std::to_string(spans.shape(1)) + ")");
@@ -77,7 +77,7 @@ void bind_order(py::module_& module) {
         .def(
             "fill",
             [](const Order& order, std::uint64_t epoch, std::uint64_t first, py::array out) {
-                const auto values = writable<std::int64_t>(out, 1, "out");
+                const auto values = writable_1d<std::int64_t>(out, "out");
                 without_gil_if_long(values.size(), [&] { order.fill(epoch, first, values); });
             },
             py::arg("epoch"), py::arg("first"), py::arg("out"))
@@ -85,7 +85,7 @@ void bind_order(py::module_& module) {
             "fill_blocks",
             [](const Order& order, std::uint64_t epoch, std::uint64_t first, std::uint64_t block,
                std::uint64_t stride, py::array out) {
-                const auto values = writable<std::int64_t>(out, 1, "out");
+                const auto values = writable_1d<std::int64_t>(out, "out");
                 without_gil_if_long(values.size(), [&] {
                     order.fill_blocks(epoch, first, block, stride, values);
                 });

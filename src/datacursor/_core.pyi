@@ -31,3 +31,70 @@ class Sequential(Order):
 def encode_cursor(fields: dict[str, Any]) -> bytes: ...
 def decode_cursor(buffer: Buffer) -> dict[str, Any]: ...
 def crc32c(buffer: Buffer) -> int: ...
+
+class LengthIndex:
+    def __init__(self, shards: list[tuple[NDArray[Any] | None, NDArray[Any]]]) -> None: ...
+    @property
+    def num_documents(self) -> int: ...
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def num_empty(self) -> int: ...
+    @property
+    def longest(self) -> int: ...
+    def lengths(self, first: int, count: int) -> NDArray[np.int64]: ...
+
+def concat(
+    index: LengthIndex,
+    documents: NDArray[np.int64],
+    *,
+    seq_len: int,
+    num_virtual: int,
+    keep_empty: bool,
+    offset: int,
+    filled: int,
+    spans: NDArray[np.int64],
+    row_ends: NDArray[np.int64],
+) -> tuple[int, int, int, int, int]: ...
+def count_tokens(
+    index: LengthIndex,
+    documents: NDArray[np.int64],
+    *,
+    num_virtual: int,
+    keep_empty: bool,
+    stride: int,
+    before: int,
+    totals: NDArray[np.int64],
+) -> None: ...
+def locate_token(
+    index: LengthIndex,
+    documents: NDArray[np.int64],
+    *,
+    num_virtual: int,
+    keep_empty: bool,
+    target: int,
+) -> tuple[int, int]: ...
+
+class TokenTable:
+    def __init__(
+        self, shards: list[tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any]]]
+    ) -> None: ...
+    @property
+    def num_documents(self) -> int: ...
+    def gather(
+        self,
+        spans: NDArray[np.int64],
+        row_offsets: NDArray[np.int64],
+        *,
+        bos: int | None,
+        eos: int | None,
+        pad: int,
+        shifted: bool,
+        continued: bool,
+        input_ids: NDArray[np.int64],
+        labels: NDArray[np.int64] | None,
+        position_ids: NDArray[np.int64] | None,
+        segment_ids: NDArray[np.int32] | None,
+        loss_mask: NDArray[np.bool_] | None,
+        cu_seqlens: NDArray[np.int32] | None,
+    ) -> tuple[int, int, int]: ...

@@ -36,6 +36,11 @@ def require_integer(name: str, value: SupportsIndex, low: int, high: int) -> int
     return number
 
 
+def optional_integer(name: str, value: SupportsIndex | None, low: int, high: int) -> int | None:
+    """Return `value` as `require_integer` does, or None for None."""
+    return None if value is None else require_integer(name, value, low, high)
+
+
 def require_bool(name: str, value: object) -> bool:
     """Return `value` if it is a bool.
 

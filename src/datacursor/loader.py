@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import torch
 from torch.utils.data import DataLoader
@@ -109,11 +109,12 @@ class CursorLoader(DataLoader[T]):
         self.num_real = num_real
         self.padding_mask = torch.arange(size) >= num_real
 
-    def progress(self, desc: str | None = None) -> Iterable[Any]:
+    def progress(self, desc: str | None = None, *, file: TextIO | None = None) -> Iterable[Any]:
         """Return the rest of the epoch behind a tqdm progress bar that starts at the cursor.
 
         Args:
             desc: Text before the bar.
+            file: Where the bar is drawn; None is standard error.
 
         Raises:
             ImportError: tqdm is not installed (`pip install datacursor[cli]`).
@@ -122,7 +123,7 @@ class CursorLoader(DataLoader[T]):
 
         done = len(self) - self._cursor_sampler.remaining()
         bar: Iterable[Any] = tqdm(
-            iter(self), desc=desc, total=len(self), initial=done, unit="batch"
+            iter(self), desc=desc, total=len(self), initial=done, unit="batch", file=file
         )
         return bar
 

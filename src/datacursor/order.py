@@ -62,8 +62,9 @@ class Order(ABC):
             out: Array of shape (count,), int64, C-contiguous; overwritten. Owned by the caller.
 
         Raises:
-            ArgumentError: epoch is out of range or first + count exceeds num_samples.
-            TypeError: out has another dtype, rank or layout, or is read-only.
+            ArgumentError: epoch is out of range, first + count exceeds num_samples, or out has
+                another dtype, rank or layout, or is read-only.
+            TypeError: out is no array.
         """
 
     @abstractmethod
@@ -127,8 +128,9 @@ class Order(ABC):
             out: Array of shape (k * block,), int64, C-contiguous; overwritten.
 
         Raises:
-            ArgumentError: A position lies outside [0, num_samples).
-            TypeError: out has another dtype, rank or layout, or is read-only.
+            ArgumentError: A position lies outside [0, num_samples), or out has another dtype,
+                rank or layout, or is read-only.
+            TypeError: out is no array.
         """
         block = require_integer("block", block, 1, MAX_COUNT)
         require_integer("stride", stride, block, MAX_COUNT)

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_EPOCH, require_bool, require_choice, require_integer
+from datacursor.checks import (
+    MAX_EPOCH,
+    optional_integer,
+    require_bool,
+    require_choice,
+    require_integer,
+)
 from datacursor.errors import ArgumentError
 from datacursor.order import Order, choose_order
+from datacursor.skip_table import Lengths, SkipTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +31,6 @@ CONCAT_ID = 1
 _MAX_SEQ_LEN = 2**31
 _MIN_DOCUMENTS = 64  # read from the order at a time, so that short calls cost little
 _MAX_DOCUMENTS = 65536
-_SKIP_STRIDE = 1024  # documents between two entries of the skip table
 
 
 class Reader(NamedTuple):
@@ -140,17 +146,19 @@ class PackingPlan:
             )
         self.tail = require_choice("tail", tail, ("pad", "drop"))
         self.keep_empty = require_bool("keep_empty", keep_empty)
-        self.bos = _require_token("bos", bos)
-        self.eos = _require_token("eos", eos)
-        self._num_virtual = (bos is not None) + (eos is not None)
-        self._index = _core.LengthIndex(_length_shards(lengths))
-        self.base_size = self._index.num_documents
+        self.bos = optional_integer("bos", bos, 0, 2**63)
+        self.eos = optional_integer("eos", eos, 0, 2**63)
+        self._lengths = Lengths(
+            _core.LengthIndex(_length_shards(lengths)),
+            num_virtual=(bos is not None) + (eos is not None),
+            keep_empty=keep_empty,
+        )
+        self.base_size = self._lengths.index.num_documents
         self.order = choose_order(
             order, self.base_size, shuffle=shuffle, seed=seed, noun="documents"
         )
-        with_virtual = self.base_size - (0 if keep_empty else self._index.num_empty)
-        self.num_tokens = self._index.num_tokens + self._num_virtual * with_virtual
-        self._skip_table: _SkipTable | None = None
+        self.num_tokens = self._lengths.num_tokens
+        self._skip_table: SkipTable | None = None
 
     @property
     def parameters(self) -> dict[str, int | str | bool | None]:
@@ -235,11 +243,11 @@ class PackingPlan:
             out = np.empty((len(documents) + count - num_rows, 3), dtype=np.int64)
             ends = row_ends[num_rows:]
             read, offset, filled, added, ended = _core.concat(
-                self._index,
+                self._lengths.index,
                 documents,
                 seq_len=self.seq_len,
-                num_virtual=self._num_virtual,
-                keep_empty=self.keep_empty,
+                num_virtual=self._lengths.num_virtual,
+                keep_empty=self._lengths.keep_empty,
                 offset=offset,
                 filled=filled,
                 spans=out,
@@ -271,8 +279,8 @@ class PackingPlan:
             require_integer("row * seq_len - phase", token, 0, 2**63)
             return Reader(0, 0)
         if self._skip_table is None or self._skip_table.epoch != epoch:
-            self._skip_table = _SkipTable(self, epoch)
-        return self._skip_table.reader_at(token)
+            self._skip_table = SkipTable(self._lengths, self.order, epoch)
+        return Reader(*self._skip_table.find(token))
 
     def stats(self, epoch: int) -> PlanStats:
         """Return what packing does to one epoch, by planning all of it.
@@ -300,7 +308,7 @@ class PackingPlan:
             num_padding=num_rows * self.seq_len - num_tokens,
             num_left=self.num_tokens - num_tokens,
             num_documents=self.base_size,
-            num_empty=0 if self.keep_empty and self._num_virtual else self._index.num_empty,
+            num_empty=self._lengths.num_empty,
             num_split=num_split,
             num_spans=num_spans,
             sum_squares=sum_squares,
@@ -327,54 +335,6 @@ class PackingPlan:
                 f"{filled} tokens, expected row {self.num_rows(epoch, phase=phase) - 1} and "
                 f"{expected} tokens"
             )
-
-
-class _SkipTable:
-    """Tokens before every 1024th document of one epoch's order, filled from the start."""
-
-    def __init__(self, plan: PackingPlan, epoch: int) -> None:
-        self.epoch = epoch
-        self._plan = plan
-        self._totals = np.zeros(-(-plan.base_size // _SKIP_STRIDE), dtype=np.int64)
-        self._num_known = 0
-
-    def reader_at(self, token: int) -> Reader:
-        """Return the reader that has read `token` tokens, 0 < token <= all tokens."""
-        while self._num_known == 0 or self._totals[self._num_known - 1] < token:
-            self._extend()
-        entry = int(np.searchsorted(self._totals[: self._num_known], token))
-        before = int(self._totals[entry - 1]) if entry > 0 else 0
-        plan = self._plan
-        position = entry * _SKIP_STRIDE
-        count = min(_SKIP_STRIDE, plan.base_size - position)
-        place, offset = _core.locate_token(
-            plan._index,
-            plan.order.indices(self.epoch, position, count),
-            num_virtual=plan._num_virtual,
-            keep_empty=plan.keep_empty,
-            target=token - before,
-        )
-        return Reader(position + place, offset)
-
-    def _extend(self) -> None:
-        plan = self._plan
-        position = self._num_known * _SKIP_STRIDE
-        count = min(_MAX_DOCUMENTS, plan.base_size - position)
-        added = -(-count // _SKIP_STRIDE)
-        _core.count_tokens(
-            plan._index,
-            plan.order.indices(self.epoch, position, count),
-            num_virtual=plan._num_virtual,
-            keep_empty=plan.keep_empty,
-            stride=_SKIP_STRIDE,
-            before=int(self._totals[self._num_known - 1]) if self._num_known else 0,
-            totals=self._totals[self._num_known : self._num_known + added],
-        )
-        self._num_known += added
-
-
-def _require_token(name: str, token: int | None) -> int | None:
-    return None if token is None else require_integer(name, token, 0, 2**63)
 
 
 def _length_shards(lengths: Any) -> list[tuple[NDArray[Any] | None, NDArray[Any]]]:

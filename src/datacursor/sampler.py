@@ -24,7 +24,10 @@ from datacursor.state import cursor_of, state_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MANY_DELIVERIES = 100  # micro-batches without any commit that look like a forgotten commit
+# Micro-batches without any commit that look like a forgotten commit. Those only issued may
+# wait in a loader's queues, so they must be more.
+_MANY_DELIVERED = 100
+_MANY_ISSUED = 1000
 
 
 class CursorSampler(DistributedSampler[int]):
@@ -276,8 +279,11 @@ class CursorSampler(DistributedSampler[int]):
         session = self._tracker.session
         if session is None or self._tracker.has_committed or self._has_warned:
             return
-        given = session.issued if session.delivered is None else session.delivered
-        if given >= min(_MANY_DELIVERIES, session.num_micro_batches):
+        if session.delivered is None:
+            given, many = session.issued, _MANY_ISSUED
+        else:
+            given, many = session.delivered, min(_MANY_DELIVERED, session.num_micro_batches)
+        if given >= many:
             self._has_warned = True
             warnings.warn(
                 f"{given} micro-batches were given out and none was committed, so this state is "

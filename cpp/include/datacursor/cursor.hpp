@@ -11,7 +11,7 @@
 //     10     2   total_length       bytes of the record, magic to checksum; at most 512
 //     12     4   critical_flags     bit 0 drop_last; an unknown bit is refused
 //     16     4   optional_flags     bit 0 data unverified (the fingerprint is the length alone);
-//                                   differences accepted at a load: bit 8 data_fingerprint,
+//                                   differences accepted at a load: bit 8 fingerprint,
 //                                   9 base_size, 10 seed, 11 order, 12 packing, 13 plan,
 //                                   14 seq_len, 15 drop_last; an unknown bit is kept
 //     20     2   order_id           1 shuffle, 2 sequential, 3 block, 4 mixture;

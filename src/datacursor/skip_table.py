@@ -1,0 +1,95 @@
+"""Random access to a stream of joined documents: one number per 1024 of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from datacursor import _core
+
+if TYPE_CHECKING:
+    from datacursor.order import Order
+
+_STRIDE = 1024  # documents between two entries
+_MAX_DOCUMENTS = 65536  # summed in one call
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Document lengths and the tokens that packing adds to them.
+
+    Attributes:
+        index: Real lengths.
+        num_virtual: Tokens added to a document: bos and eos.
+        keep_empty: Whether an empty document gets them too.
+    """
+
+    index: _core.LengthIndex
+    num_virtual: int
+    keep_empty: bool
+
+    @property
+    def num_empty(self) -> int:
+        """Documents without any token, added ones included."""
+        return 0 if self.keep_empty and self.num_virtual > 0 else self.index.num_empty
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all documents, added ones included."""
+        num_with_tokens = self.index.num_documents - self.num_empty
+        return self.index.num_tokens + self.num_virtual * num_with_tokens
+
+
+class SkipTable:
+    """Tokens before every 1024th document of one epoch's order, filled as far as needed.
+
+    Costs 8 bytes per 1024 documents, and one pass over the lengths up to the place asked for.
+    """
+
+    def __init__(self, lengths: Lengths, order: Order, epoch: int) -> None:
+        """Begin an empty table for one epoch."""
+        self.epoch = epoch
+        self._lengths = lengths
+        self._order = order
+        self._num_documents = lengths.index.num_documents
+        self._totals = np.zeros(-(-self._num_documents // _STRIDE), dtype=np.int64)
+        self._num_known = 0
+
+    def find(self, token: int) -> tuple[int, int]:
+        """Return where a reader stands that has read `token` tokens, 0 < token <= all.
+
+        Returns:
+            Place in the order and tokens of that document read; (place + 1, 0) right after the
+            end of a document.
+        """
+        while self._num_known == 0 or self._totals[self._num_known - 1] < token:
+            self._extend()
+        entry = int(np.searchsorted(self._totals[: self._num_known], token))
+        before = int(self._totals[entry - 1]) if entry > 0 else 0
+        first = entry * _STRIDE
+        count = min(_STRIDE, self._num_documents - first)
+        place, offset = _core.locate_token(
+            self._lengths.index,
+            self._order.indices(self.epoch, first, count),
+            num_virtual=self._lengths.num_virtual,
+            keep_empty=self._lengths.keep_empty,
+            target=token - before,
+        )
+        return first + place, offset
+
+    def _extend(self) -> None:
+        first = self._num_known * _STRIDE
+        count = min(_MAX_DOCUMENTS, self._num_documents - first)
+        stop = self._num_known + -(-count // _STRIDE)
+        _core.count_tokens(
+            self._lengths.index,
+            self._order.indices(self.epoch, first, count),
+            num_virtual=self._lengths.num_virtual,
+            keep_empty=self._lengths.keep_empty,
+            stride=_STRIDE,
+            before=int(self._totals[self._num_known - 1]) if self._num_known else 0,
+            totals=self._totals[self._num_known : stop],
+        )
+        self._num_known = stop

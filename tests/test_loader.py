@@ -1,0 +1,157 @@
+"""`CursorLoader`: counted deliveries, marked padding, refused options."""
+
+from __future__ import annotations
+
+import io
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+from runs import Numbers, order
+
+import datacursor as dc
+
+WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
+
+
+def make(
+    n: int = 24, batch_size: int = 2, num_workers: int = 0, **options: Any
+) -> tuple[dc.CursorSampler, dc.CursorLoader[Any]]:
+    sampler = dc.CursorSampler(n, batch_size=batch_size, seed=7, **options)
+    context = "fork" if num_workers > 0 else None
+    loader: dc.CursorLoader[Any] = dc.CursorLoader(
+        Numbers(n), sampler=sampler, num_workers=num_workers, multiprocessing_context=context
+    )
+    return sampler, loader
+
+
+@WORKERS
+def test_commit_means_everything_delivered_since_the_last(num_workers: int) -> None:
+    sampler, loader = make(num_workers=num_workers)
+    positions = []
+    for number, _ in enumerate(loader):
+        if number in (0, 3, 4):
+            sampler.commit()
+            positions.append(sampler.cursor.position)
+    assert positions == [2, 8, 10]
+
+
+@WORKERS
+def test_what_was_prefetched_cannot_be_committed(num_workers: int) -> None:
+    sampler, loader = make(num_workers=num_workers)
+    iterator = iter(loader)
+    with pytest.raises(dc.CommitError):
+        sampler.commit()
+    next(iterator)
+    with pytest.raises(dc.CommitError, match=r"cannot commit 2 .* 1 delivered"):
+        sampler.commit(2)
+    sampler.commit()
+    with pytest.raises(dc.CommitError, match="0 delivered"):
+        sampler.commit()
+
+
+@WORKERS
+@pytest.mark.parametrize("drawn", [1, 11])
+def test_a_load_makes_a_running_loader_stale_even_with_batches_in_flight(
+    num_workers: int, drawn: int
+) -> None:
+    sampler, loader = make(num_workers=num_workers)
+    iterator = iter(loader)
+    list(islice(iterator, drawn))
+    sampler.load_cursor(sampler.cursor)
+    with pytest.raises(dc.StaleIteratorError, match="loaded"):
+        next(iterator)
+    with pytest.raises(dc.CommitError):
+        sampler.commit()
+
+
+@WORKERS
+def test_a_second_loop_delivers_what_the_first_did_not_commit(num_workers: int) -> None:
+    sampler, loader = make(num_workers=num_workers)
+    for number, _ in enumerate(loader):
+        if number < 4:
+            sampler.commit()
+        if number == 6:
+            break
+    assert torch.cat(list(loader)).tolist() == order(24, 0)[8:]
+
+
+@WORKERS
+def test_padding_is_described_for_the_batch_just_delivered(num_workers: int) -> None:
+    described = []
+    for rank in range(3):
+        _, loader = make(10, 2, num_workers, num_replicas=3, rank=rank)
+        described += [(loader.num_real, loader.padding_mask.tolist()) for _ in loader]
+    full, none = (2, [False, False]), (0, [True, True])
+    assert described == [full, full, full, full, full, none]
+
+
+def test_a_short_batch_of_one_rank_has_no_padding() -> None:
+    _, loader = make(5, 2)
+    described = [(len(batch), loader.num_real, loader.padding_mask.tolist()) for batch in loader]
+    assert described[-1] == (1, 1, [False])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"batch_size": 3}, ValueError, "loader.batch_size=3, sampler.batch_size=2"),
+        ({"batch_size": 0}, ValueError, "batch_size"),
+        ({"drop_last": True}, ValueError, "drop_last=True must be given to the sampler"),
+        ({"shuffle": True}, ValueError, "shuffle must be left to the sampler"),
+        ({"batch_sampler": [[1]]}, ValueError, "batch_sampler must be left to the sampler"),
+        ({"in_order": False, "num_workers": 1}, ValueError, "in_order must be True"),
+        ({"dataset": Numbers(25)}, ValueError, r"len\(dataset\)=25, len\(sampler.dataset\)=24"),
+        ({"sampler": torch.utils.data.SequentialSampler(range(3))}, TypeError, "Sequential"),
+        ({"sampler": None}, TypeError, "sampler must be a CursorSampler, got NoneType"),
+    ],
+)
+def test_options_that_contradict_the_sampler_are_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    sampler = dc.CursorSampler(24, batch_size=2)
+    with pytest.raises(error, match=message):
+        dc.CursorLoader(**{"dataset": Numbers(24), "sampler": sampler, **options})
+
+
+def test_the_loader_carries_the_samplers_state() -> None:
+    sampler, loader = make()
+    next(iter(loader))
+    sampler.commit()
+    other, other_loader = make()
+    other_loader.load_state_dict(loader.state_dict())
+    assert other.cursor == sampler.cursor
+    assert torch.cat(list(other_loader)).tolist() == order(24, 0)[2:]
+
+
+def test_progress_starts_at_the_cursor() -> None:
+    sampler, loader = make()
+    for _ in islice(loader, 5):
+        sampler.commit()
+    shown = io.StringIO()
+    seen = 0
+    for _ in loader.progress("epoch 0", file=shown):
+        seen += 1
+    assert seen == 7
+    assert "12/12" in shown.getvalue()
+    assert "epoch 0" in shown.getvalue()
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_of_every_kind(context: str, persistent: bool) -> None:
+    sampler = dc.CursorSampler(12, batch_size=2, seed=7)
+    loader: dc.CursorLoader[int] = dc.CursorLoader(
+        Numbers(12),
+        sampler=sampler,
+        num_workers=2,
+        multiprocessing_context=context,
+        persistent_workers=persistent,
+    )
+    items = []
+    for _ in range(2):
+        for batch in loader:
+            items += batch.tolist()
+            sampler.commit()
+    assert items == order(12, 0) + order(12, 1)
