@@ -41,8 +41,7 @@ demo: $(VENV)/.installed ## train, kill and resume a small model (DEMO_FLAGS=--q
 .PHONY: test test-cpp test-python
 test: test-cpp test-python ## build and run the C++ and the Python tests
 
-test-cpp: build/default/build.ninja
-	$(CMAKE) --build --preset default
+test-cpp: build-default
 	$(CTEST) --preset default
 
 test-python: $(VENV)/.installed
@@ -89,15 +88,17 @@ $(SANITIZERS): %: build/%/build.ninja
 	$(CTEST) --preset $@
 
 .PHONY: bench
-bench: $(VENV)/.bench build/default/build.ninja ## run the benchmarks (BENCH_FLAGS=--check)
-	$(CMAKE) --build --preset default
+bench: $(VENV)/.bench build-default ## run the benchmarks (BENCH_FLAGS=--check)
 	@for script in $(sort $(wildcard benchmarks/bench_*.py)); do \
 	    echo "== $$script"; \
 	    $(BIN)/python "$$script" $(BENCH_FLAGS) || exit; \
 	done
 
 .PHONY: dev
-dev: $(VENV)/.lint build/default/build.ninja ## set up everything for working on the sources
+dev: $(VENV)/.lint build-default ## set up everything for working on the sources
+
+.PHONY: build-default
+build-default: build/default/build.ninja
 	$(CMAKE) --build --preset default
 
 .PHONY: clean distclean

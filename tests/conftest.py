@@ -14,6 +14,7 @@ NEEDS = {
         "test_demo.py",
         "test_loader.py",
         "test_packing.py",
+        "test_readme.py",
         "test_rows.py",
         "test_sampler.py",
         "test_sampler_laws.py",
