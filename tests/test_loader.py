@@ -51,6 +51,20 @@ def test_what_was_prefetched_cannot_be_committed(num_workers: int) -> None:
         sampler.commit()
 
 
+def test_what_is_uncommitted_is_counted_over_all_ranks_without_padding() -> None:
+    sampler, loader = make(10, 2, num_replicas=2, rank=1)
+    assert sampler.uncommitted == (0, None)
+    for _ in islice(loader, 2):
+        pass
+    assert sampler.uncommitted == (8, 8)
+    sampler.commit(1)
+    assert sampler.uncommitted == (4, 4)
+    list(loader)
+    assert sampler.uncommitted == (6, 6)
+    list(sampler)
+    assert sampler.uncommitted == (6, None)
+
+
 @WORKERS
 @pytest.mark.parametrize("drawn", [1, 11])
 def test_a_load_makes_a_running_loader_stale_even_with_batches_in_flight(

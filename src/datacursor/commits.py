@@ -11,6 +11,7 @@ one cursor of a sampler and the session of its live iterator.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from datacursor.checks import MAX_EPOCH, require_integer
 from datacursor.contributions import Contributions, Layout
@@ -151,10 +152,28 @@ class Session:
         self._ended_by = reason
         self.chunk.clear()
 
+    def num_contributions(self, first: int, stop: int) -> int:
+        """Return how many contributions of all ranks micro-batches [first, stop) hold."""
+        left = self._num_positions - self.start.position
+        round_size = self._layout.round_size
+        return min(stop * round_size, left) - min(first * round_size, left)
+
     def num_real(self, micro_batch: int) -> int:
         """Return how many contributions of this rank's micro-batch are not padding."""
         first = self._layout.first_of_rank(self.start.position, micro_batch)
         return max(0, min(self._layout.batch_size, self._num_positions - first))
+
+
+class Uncommitted(NamedTuple):
+    """Contributions of all ranks that a live iterator gave out and no commit has passed.
+
+    Attributes:
+        issued: Drawn by the loader, the delivered ones included.
+        delivered: Handed to the training loop; None where nobody counts (no `CursorLoader`).
+    """
+
+    issued: int
+    delivered: int | None
 
 
 class CommitTracker:
@@ -187,6 +206,17 @@ class CommitTracker:
         cursor = self.settled()
         left = self.contributions.num_positions(cursor) - cursor.position
         return self.layout.num_micro_batches(left)
+
+    def uncommitted(self) -> Uncommitted:
+        """Return what the live iterator gave out beyond the cursor; nothing without one."""
+        session = self.session
+        if session is None:
+            return Uncommitted(0, None)
+        delivered = session.delivered
+        return Uncommitted(
+            session.num_contributions(session.committed, session.issued),
+            None if delivered is None else session.num_contributions(session.committed, delivered),
+        )
 
     def begin(self) -> Session:
         """Start a session at the cursor; the one before it becomes stale."""

@@ -13,7 +13,7 @@ import torch.distributed
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, get_worker_info
 
 from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_integer
-from datacursor.commits import CommitTracker
+from datacursor.commits import CommitTracker, Uncommitted
 from datacursor.contributions import Contributions, Layout, SampleContributions
 from datacursor.cursor import Cursor
 from datacursor.errors import ArgumentError, CommitError
@@ -171,6 +171,14 @@ class CursorSampler(DistributedSampler[int]):
     def cursor(self) -> Cursor:
         """The position of the next contribution that no update has seen."""
         return self._tracker.cursor
+
+    @property
+    def uncommitted(self) -> Uncommitted:
+        """Contributions of all ranks given out beyond the cursor: `issued` and `delivered`.
+
+        A restart from the present state delivers them again.
+        """
+        return self._tracker.uncommitted()
 
     def remaining(self) -> int:
         """Return the micro-batches per rank from the cursor to the end of its epoch."""

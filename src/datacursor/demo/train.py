@@ -160,21 +160,14 @@ def _describe_start(trainer: Trainer) -> Start:
 def _describe_delivery(trainer: Trainer) -> Delivery:
     rows = trainer.rows
     cursor = rows.cursor
-    session = rows._tracker.session
-    assert session is not None
-    assert session.delivered is not None
-    num_rows = rows.plan.num_rows(cursor.epoch)
-    round_size = rows.num_replicas * rows.batch_size
-
-    def place(micro_batches: int) -> int:
-        return min(num_rows, cursor.position + (micro_batches - session.committed) * round_size)
-
+    issued, delivered = rows.uncommitted
+    assert delivered is not None, "a CursorLoader counts deliveries"
     return Delivery(
         update=trainer.num_updates + 1,
         epoch=cursor.epoch,
         committed=cursor.position,
-        delivered=place(session.delivered),
-        issued=place(session.issued),
+        delivered=cursor.position + delivered,
+        issued=cursor.position + issued,
     )
 
 
