@@ -25,8 +25,8 @@ PYTHON_LAYERS = (
     {"_core"},
     {"_cursor_text", "checks", "mapped_file"},
     {"cursor", "order", "shards"},
-    {"arrow", "contributions", "fingerprint", "skip_table", "state"},
-    {"matching"},
+    {"arrow", "contributions", "datasets", "fingerprint", "skip_table", "state"},
+    {"layout", "matching"},
     {"commits"},
     {"issuing"},
     {"plan", "sampler", "tokens"},
@@ -41,7 +41,7 @@ PYTHON_LAYERS = (
     {"cli", "demo.__main__"},
 )
 # Every other module imports with numpy alone.
-NEED_TORCH = {"issuing", "loader", "packing", "rows", "sampler", "state"} | {
+NEED_TORCH = {"datasets", "layout", "issuing", "loader", "packing", "rows", "sampler", "state"} | {
     f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")
 }
 NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "plots"}

@@ -53,16 +53,16 @@ def test_what_was_prefetched_cannot_be_committed(num_workers: int) -> None:
 
 def test_what_is_uncommitted_is_counted_over_all_ranks_without_padding() -> None:
     sampler, loader = make(10, 2, num_replicas=2, rank=1)
-    assert sampler.uncommitted == (0, None)
+    assert tuple(sampler.uncommitted) == (0, None)
     for _ in islice(loader, 2):
         pass
-    assert sampler.uncommitted == (8, 8)
+    assert tuple(sampler.uncommitted) == (8, 8)
     sampler.commit(1)
-    assert sampler.uncommitted == (4, 4)
+    assert tuple(sampler.uncommitted) == (4, 4)
     list(loader)
-    assert sampler.uncommitted == (6, 6)
+    assert tuple(sampler.uncommitted) == (6, 6)
     list(sampler)
-    assert sampler.uncommitted == (6, None)
+    assert tuple(sampler.uncommitted) == (6, None)
 
 
 @WORKERS
@@ -77,6 +77,15 @@ def test_a_load_makes_a_running_loader_stale_even_with_batches_in_flight(
     with pytest.raises(dc.StaleIteratorError, match="loaded"):
         next(iterator)
     with pytest.raises(dc.CommitError):
+        sampler.commit()
+
+
+@WORKERS
+def test_an_iterator_that_was_replaced_before_its_commit_is_stale(num_workers: int) -> None:
+    sampler, loader = make(num_workers=num_workers)
+    next(iter(loader))
+    iter(loader)
+    with pytest.raises(dc.CommitError, match="0 delivered"):
         sampler.commit()
 
 
@@ -169,3 +178,68 @@ def test_workers_of_every_kind(context: str, persistent: bool) -> None:
             items += batch.tolist()
             sampler.commit()
     assert items == order(12, 0) + order(12, 1)
+
+
+class Failing(Numbers):
+    """Raises at one index."""
+
+    def __init__(self, n: int, error: type[BaseException]) -> None:
+        super().__init__(n)
+        self.error = error
+
+    def __getitem__(self, index: int) -> int:
+        if index == 2:
+            raise self.error("bad sample")
+        return index
+
+
+@WORKERS
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_batch_that_failed_ends_the_iterator_and_is_never_counted(
+    num_workers: int, first: int
+) -> None:
+    dataset = Failing(12, ValueError)
+    sampler = dc.CursorSampler(dataset, batch_size=2, shuffle=False)
+    sampler.seek(0, first)
+    loader: dc.CursorLoader[int] = dc.CursorLoader(
+        dataset, sampler=sampler, num_workers=num_workers
+    )
+    iterator = iter(loader)
+    if first == 0:
+        assert next(iterator).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="bad sample"):
+        next(iterator)
+    with pytest.raises(dc.StaleIteratorError, match="a batch could not be delivered"):
+        next(iterator)
+    if first == 0:
+        sampler.commit()
+    with pytest.raises(dc.CommitError, match="0 delivered"):
+        sampler.commit()
+    assert (sampler.cursor.epoch, sampler.cursor.position) == (0, 2)
+
+
+def test_an_early_end_is_no_end_of_an_epoch() -> None:
+    dataset = Failing(12, StopIteration)
+    sampler = dc.CursorSampler(dataset, batch_size=2, shuffle=False)
+    loader: dc.CursorLoader[int] = dc.CursorLoader(dataset, sampler=sampler)
+    with pytest.raises(dc.DeliveryError, match="after 1 of 6 micro-batches"):
+        list(loader)
+
+
+class Drawn(Numbers):
+    """Draws a random number for every sample, in whatever process reads it."""
+
+    def __getitem__(self, index: int) -> int:
+        return int(torch.randint(2**40, ()))
+
+
+def test_workers_draw_other_numbers_on_every_rank_and_in_every_epoch() -> None:
+    drawn = []
+    for rank in range(2):
+        sampler = dc.CursorSampler(Drawn(8), batch_size=2, num_replicas=2, rank=rank)
+        loader: dc.CursorLoader[int] = dc.CursorLoader(Drawn(8), sampler=sampler, num_workers=1)
+        for _ in range(2):
+            for batch in loader:
+                drawn += batch.tolist()
+                sampler.commit()
+    assert len(set(drawn)) == len(drawn) == 16

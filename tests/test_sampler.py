@@ -74,8 +74,62 @@ def test_a_stream_is_no_data_set() -> None:
 
 
 def test_numpy_numbers_are_integers() -> None:
-    sampler = dc.CursorSampler(np.int64(10), batch_size=np.int32(4))  # type: ignore[arg-type]
-    assert len(sampler) == 10
+    sampler = dc.CursorSampler(
+        np.int64(10),  # type: ignore[arg-type]
+        batch_size=np.int8(4),  # type: ignore[arg-type]
+        num_replicas=np.int16(2),  # type: ignore[arg-type]
+        rank=np.int64(1),  # type: ignore[arg-type]
+        accumulation_steps=np.uint8(2),  # type: ignore[arg-type]
+        seed=np.uint64(7),  # type: ignore[arg-type]
+    )
+    assert len(sampler) == 8
+    list(sampler)
+    sampler.commit()
+    assert place(sampler) == (1, 0)
+
+
+def test_a_launcher_without_a_process_group_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ValueError, match=r"WORLD_SIZE=4 .* init_process_group"):
+        make()
+    assert len(make(num_replicas=4, rank=0)) == 6
+
+
+def test_what_decides_the_layout_cannot_be_set() -> None:
+    sampler = make()
+    for name in ("batch_size", "accumulation_steps", "drop_last", "num_replicas", "rank", "seed"):
+        with pytest.raises(AttributeError):
+            setattr(sampler, name, 1)
+
+
+def test_an_explicit_fingerprint_comes_first() -> None:
+    class Named(Numbers):
+        _fingerprint = "3f2a"
+
+    with pytest.raises(TypeError, match="fingerprint must be str or bytes, got int"):
+        dc.CursorSampler(Named(10), batch_size=2, fingerprint=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("order_id", [None, 3, 0x7FFF, 0x10000])
+def test_an_order_of_ones_own_has_an_id_of_its_own(order_id: int | None) -> None:
+    numbered = type("Numbered", (Reversed,), {"order_id": order_id})
+    with pytest.raises((ValueError, TypeError), match="order_id"):
+        numbered(10)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("options", [{"batch_size": 8}, {"batch_size": 4, "drop_last": True}])
+def test_a_plain_loader_that_does_not_fit_is_noticed(options: dict[str, Any]) -> None:
+    sampler = make(18, 4)
+    loader = DataLoader(Numbers(18), sampler=sampler, **options)
+
+    def train() -> None:
+        for _ in range(6):
+            for _ in loader:
+                sampler.commit()
+
+    with pytest.raises(UserWarning, match=r"micro-batches were committed; .*sampler.check"):
+        train()
 
 
 def test_the_seed_of_an_order_is_the_samplers() -> None:
@@ -266,6 +320,23 @@ def test_torchdatas_stateful_loader_resumes_at_what_it_delivered(
         state = loader.state_dict()
     assert items == order(24, epoch)
     assert place(sampler) == (epoch + 1, 0)
+
+
+def test_an_iterator_that_has_ended_takes_no_state() -> None:
+    iterator = iter(make())
+    state = iterator.state_dict()
+    list(iterator)
+    with pytest.raises(dc.StaleIteratorError, match="has ended"):
+        iterator.load_state_dict(state)
+
+
+def test_a_stale_iterator_has_no_state() -> None:
+    sampler = make()
+    iterator = iter(sampler)
+    next(iterator)
+    sampler.seek(0, 0)
+    with pytest.raises(dc.StaleIteratorError):
+        iterator.state_dict()
 
 
 # -- positions

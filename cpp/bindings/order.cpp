@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "bindings.hpp"
 #include "buffers.hpp"
@@ -60,10 +59,6 @@ void bind_order(py::module_& module) {
         "digest_spans",
         [](std::uint64_t epoch, const py::array& spans) {
             const auto values = readable_2d<std::int64_t>(spans, 3, "spans");
-            if (spans.shape(1) != 3) {
-                throw py::type_error("spans must have shape (m, 3), got (m, " +
-                                     std::to_string(spans.shape(1)) + ")");
-            }
             Digest digest;
             without_gil_if_long(values.size(), [&] { digest.add_spans(epoch, values); });
             return to_bytes(digest);

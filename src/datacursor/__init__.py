@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datacursor.errors import CursorFormatError as CursorFormatError
     from datacursor.errors import CursorMismatchError as CursorMismatchError
     from datacursor.errors import DataCursorError as DataCursorError
+    from datacursor.errors import DeliveryError as DeliveryError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
     from datacursor.loader import CursorLoader as CursorLoader
     from datacursor.order import Order as Order
@@ -37,6 +38,7 @@ _MODULE_OF = {
     "CursorMismatchError": "errors",
     "CursorSampler": "sampler",
     "DataCursorError": "errors",
+    "DeliveryError": "errors",
     "Order": "order",
     "PackedSampler": "packing",
     "PackingPlan": "plan",

@@ -10,28 +10,18 @@ one cursor of a sampler and the session of its live iterator.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
 from typing import NamedTuple
 
 from datacursor.checks import MAX_EPOCH, require_integer
-from datacursor.contributions import Contributions, Layout
+from datacursor.contributions import Contributions, Layout, add_digests
 from datacursor.cursor import Cursor
 from datacursor.errors import CommitError, StaleIteratorError
 from datacursor.matching import match
 
 _NO_DIGEST = bytes(16)
-_LANE = 2**64
-
-
-def add_digests(a: bytes, b: bytes) -> bytes:
-    """Return the sum of two identity digests, lane by lane modulo 2**64."""
-    return b"".join(
-        (
-            (int.from_bytes(a[i : i + 8], "little") + int.from_bytes(b[i : i + 8], "little"))
-            % _LANE
-        ).to_bytes(8, "little")
-        for i in (0, 8)
-    )
+_NUM_SUSPICIOUS = 2  # passes; one may be a loop that was left while its loader had drawn ahead
 
 
 def first_cursor(contributions: Contributions, layout: Layout) -> Cursor:
@@ -152,6 +142,12 @@ class Session:
         self._ended_by = reason
         self.chunk.clear()
 
+    @property
+    def is_partly_committed(self) -> bool:
+        """Whether all was issued to a loader that nobody counts, and not all committed."""
+        is_issued = self.delivered is None and self.issued == self.num_micro_batches
+        return is_issued and self.committed < self.issued
+
     def num_contributions(self, first: int, stop: int) -> int:
         """Return how many contributions of all ranks micro-batches [first, stop) hold."""
         left = self._num_positions - self.start.position
@@ -189,6 +185,8 @@ class CommitTracker:
         self.cursor = first_cursor(contributions, layout)
         self.session: Session | None = None
         self.has_committed = False
+        self._reserved: Session | None = None
+        self._num_partial = 0
         self._is_fresh = True  # never committed, loaded or sought
         self._is_loaded = False  # loaded, and not committed since
 
@@ -218,8 +216,19 @@ class CommitTracker:
             None if delivered is None else session.num_contributions(session.committed, delivered),
         )
 
+    def reserve(self) -> Session:
+        """Start a session that counts deliveries; the next `begin` draws for it."""
+        session = self.begin()
+        session.delivered = 0
+        self._reserved = session
+        return session
+
     def begin(self) -> Session:
-        """Start a session at the cursor; the one before it becomes stale."""
+        """Start a session at the cursor, or return the reserved one; others become stale."""
+        reserved, self._reserved = self._reserved, None
+        if reserved is not None and reserved is self.session:
+            return reserved
+        self._watch_for_misfit()
         self._end_session("the sampler was iterated again")
         cursor = self.settled()
         self.session = Session(cursor, self.contributions.num_positions(cursor), self.layout)
@@ -280,6 +289,9 @@ class CommitTracker:
         """
         epoch = require_integer("epoch", epoch, 0, MAX_EPOCH - 1)
         start = self._start_of(epoch)
+        if epoch == self.cursor.epoch and position != 0:
+            # Its rows were cut anew in mid-epoch and stay as they are.
+            start = start.replace(phase=self.cursor.phase, last_digest=self.cursor.last_digest)
         num_positions = self.contributions.num_positions(start)
         position = require_integer("position", position, 0, num_positions + 1)
         if position == num_positions:
@@ -301,7 +313,7 @@ class CommitTracker:
         if self._is_fresh and epoch != self.cursor.epoch:
             self.cursor = self._start_of(epoch)
             self._end_session("the sampler was moved by set_epoch()")
-        return epoch == self.cursor.epoch
+        return epoch in (self.cursor.epoch, self.settled().epoch)
 
     def _start_of(self, epoch: int) -> Cursor:
         return self.cursor.replace(**next_epoch(epoch - 1))
@@ -325,6 +337,21 @@ class CommitTracker:
                 f"in epoch {session.start.epoch} since position {session.start.position}"
             )
         return count
+
+    def _watch_for_misfit(self) -> None:
+        """Warn if two passes to an epoch's end, one after the other, left something uncommitted."""
+        session = self.session
+        if session is None or not self.has_committed:
+            return
+        self._num_partial = self._num_partial + 1 if session.is_partly_committed else 0
+        if self._num_partial == _NUM_SUSPICIOUS:
+            warnings.warn(
+                f"epoch {session.start.epoch} was issued to its end again, and {session.committed} "
+                f"of {session.issued} micro-batches were committed; the rest is delivered again. "
+                "Does the loader have the sampler's batch_size, and is drop_last left to the "
+                "sampler? sampler.check(loader) tells",
+                stacklevel=5,
+            )
 
     def _end_session(self, reason: str) -> None:
         if self.session is not None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from datacursor.order import Order
 
 _MAX_FILL = 8192  # indices computed ahead of the loader: 64 KiB, and 10 us at most
+_MAX_DIGESTED = 65536  # indices held at a time when a large commit is digested
+_LANE = 2**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,17 @@ class Layout:
 
     def __post_init__(self) -> None:
         """Check every field; the limits keep every product below 2**63."""
-        require_integer("num_replicas", self.num_replicas, 1, 2**20)
-        require_integer("rank", self.rank, 0, self.num_replicas)
-        require_integer("batch_size", self.batch_size, 1, 2**31)
-        require_integer("accumulation_steps", self.accumulation_steps, 1, 2**31)
+        num_replicas = require_integer("num_replicas", self.num_replicas, 1, 2**20)
+        limits = {
+            "num_replicas": (1, 2**20),
+            "rank": (0, num_replicas),
+            "batch_size": (1, 2**31),
+            "accumulation_steps": (1, 2**31),
+        }
+        for name, (low, high) in limits.items():
+            # As plain ints: a NumPy integer would overflow in the products below.
+            number = require_integer(name, getattr(self, name), low, high)
+            object.__setattr__(self, name, number)
         require_bool("drop_last", self.drop_last)
 
     @property
@@ -86,6 +95,17 @@ class Layout:
     def first_of_rank(self, position: int, micro_batch: int) -> int:
         """Return the first position of this rank's micro-batch, counted from `position`."""
         return position + micro_batch * self.round_size + self.rank * self.batch_size
+
+
+def add_digests(a: bytes, b: bytes) -> bytes:
+    """Return the sum of two identity digests, lane by lane modulo 2**64."""
+    return b"".join(
+        (
+            (int.from_bytes(a[i : i + 8], "little") + int.from_bytes(b[i : i + 8], "little"))
+            % _LANE
+        ).to_bytes(8, "little")
+        for i in (0, 8)
+    )
 
 
 class Advance(NamedTuple):
@@ -145,6 +165,14 @@ class Contributions(ABC):
     def is_committed(self, cursor: Cursor, index: int) -> bool:
         """Return whether a sample or document lies wholly behind the cursor in its epoch."""
 
+    @abstractmethod
+    def check_reader(self, cursor: Cursor) -> None:
+        """Raise if the reader cannot stand at the cursor's position, as far as O(1) tells.
+
+        Raises:
+            CursorMismatchError: Position and reader contradict each other.
+        """
+
     def rescale(self, cursor: Cursor) -> Cursor:
         """Return the cursor with this plan's seq_len, at the same token.
 
@@ -182,12 +210,19 @@ class SampleContributions(Contributions):
 
     def advance(self, cursor: Cursor, count: int) -> Advance:
         """Return the digest of the next `count` samples; they hold no tokens."""
-        indices = self.order.indices(cursor.epoch, cursor.position, count)
-        return Advance(_core.digest_samples(cursor.epoch, indices), 0, (0, 0))
+        digest = bytes(16)
+        for done in range(0, count, _MAX_DIGESTED):
+            part = min(_MAX_DIGESTED, count - done)
+            indices = self.order.indices(cursor.epoch, cursor.position + done, part)
+            digest = add_digests(digest, _core.digest_samples(cursor.epoch, indices))
+        return Advance(digest, 0, (0, 0))
 
     def reader_at(self, cursor: Cursor, position: int) -> tuple[int, int]:
         """Samples have no reader."""
         return 0, 0
+
+    def check_reader(self, cursor: Cursor) -> None:
+        """Samples have no reader; the cursor itself refuses one."""
 
     def issue(self, cursor: Cursor, layout: Layout) -> Iterator[list[int]]:
         """Yield lists of sample indices, a few thousand computed at a time."""

@@ -31,5 +31,9 @@ class StaleIteratorError(DataCursorError, RuntimeError):
     """An iterator whose sampler was loaded, moved or iterated again since it began."""
 
 
+class DeliveryError(DataCursorError, RuntimeError):
+    """A loader that ended before everything issued was delivered."""
+
+
 class CorpusError(DataCursorError, ValueError):
     """Token data that is damaged, inconsistent or of an unsupported kind."""

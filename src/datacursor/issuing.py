@@ -8,6 +8,7 @@ from operator import length_hint
 from typing import TYPE_CHECKING, Any, cast
 
 from datacursor.commits import CommitTracker, Session, advance
+from datacursor.errors import StaleIteratorError
 from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class _Issue:
 
     def __init__(self, tracker: CommitTracker) -> None:
         self.tracker = tracker
+        self.is_exhausted = False
         self.restart(tracker.begin())
 
     def restart(self, session: Session) -> None:
@@ -33,6 +35,7 @@ class _Issue:
             self.session.require_live()
             batch = next(self._batches, None)
             if batch is None:
+                self.is_exhausted = True
                 return
             # Ending the session empties this very list, and with it the running iterator.
             self.session.chunk = batch
@@ -42,6 +45,7 @@ class _Issue:
 
     def drawn(self) -> Cursor:
         """Return the cursor as if every micro-batch drawn whole were committed."""
+        self.session.require_live()
         open_batches = 1 if length_hint(self.current) > 0 else 0
         tracker = self.tracker
         return advance(
@@ -70,7 +74,11 @@ class SamplerIterator(chain[int]):
         return iterator
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return the drawn position: one uint8 tensor of shape (512,)."""
+        """Return the drawn position: one uint8 tensor of shape (512,).
+
+        Raises:
+            StaleIteratorError: The sampler was loaded, moved or iterated again.
+        """
         return state_of(self._issue.drawn())
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -79,7 +87,10 @@ class SamplerIterator(chain[int]):
         Raises:
             CursorFormatError: Not such a state, or a damaged one.
             CursorMismatchError: It belongs to other data or another plan.
-            StaleIteratorError: The sampler was loaded, moved or iterated again.
+            StaleIteratorError: The sampler was loaded, moved or iterated again, or this iterator
+                has ended; begin a new one with iter().
         """
         self._issue.session.require_live()
+        if self._issue.is_exhausted:
+            raise StaleIteratorError("this iterator has ended; load into a new one from iter()")
         self._issue.restart(self._issue.tracker.adopt(cursor_of(state_dict)))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TextIO, TypeVar
 
 import torch
 from torch.utils.data import DataLoader
 
+from datacursor import _core
 from datacursor.commits import Session
-from datacursor.errors import ArgumentError
+from datacursor.errors import ArgumentError, DeliveryError
 from datacursor.sampler import CursorSampler
 
 T = TypeVar("T")
+
+# Second key word of Philox for worker seeds; the top bit keeps it apart from every epoch.
+_WORKER_STREAM = 2**63 | int.from_bytes(hashlib.blake2b(b"loader", digest_size=8).digest(), "big")
 
 
 class CursorLoader(DataLoader[T]):
@@ -20,7 +25,8 @@ class CursorLoader(DataLoader[T]):
 
     With it `sampler.commit()` means: everything delivered since the last commit. It carries
     the sampler's state, says which part of a batch is padding, and owns its generator, so
-    that iterating it draws nothing from torch's default stream.
+    that iterating it draws nothing from torch's default stream. Workers are seeded anew by
+    (seed, rank, epoch, position) each time it is iterated.
 
     Args:
         dataset: A map-style data set, or `PackedSampler.dataset`.
@@ -66,8 +72,9 @@ class CursorLoader(DataLoader[T]):
                 f"dataset must be the sampler's: len(dataset)={len(dataset)}, "
                 f"len(sampler.dataset)={sampler.dataset_size}"
             )
-        if options.get("generator") is None:
-            options["generator"] = torch.Generator().manual_seed(sampler.seed)
+        seeds_workers = options.get("generator") is None
+        if seeds_workers:
+            options["generator"] = torch.Generator()
         super().__init__(
             dataset,
             batch_size=sampler.batch_size if batch_size is None else batch_size,
@@ -76,17 +83,20 @@ class CursorLoader(DataLoader[T]):
         )
         sampler.check(self)
         self._cursor_sampler = sampler
+        self._seeds_workers = seeds_workers
         self.num_real = 0
         self.padding_mask = torch.zeros(0, dtype=torch.bool)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # DataLoader names its own class
         """Deliver batches from the cursor to the end of its epoch."""
-        before = self._cursor_sampler._tracker.session
-        batches = super().__iter__()
-        # With workers the session began just now, to prefetch; without, it begins at the first
-        # batch.
-        session = self._cursor_sampler._tracker.session
-        return _Deliveries(self, batches, None if session is before else session)
+        tracker = self._cursor_sampler._tracker
+        session = tracker.reserve()
+        if self._seeds_workers:
+            cursor = session.start
+            counter = (tracker.layout.rank, 0, cursor.epoch, cursor.position)
+            word = _core.philox(counter, (cursor.seed, _WORKER_STREAM))[0]
+            self.generator.manual_seed(word >> 1)
+        return _Deliveries(self, super().__iter__(), session)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the sampler's state: the committed position."""
@@ -131,14 +141,11 @@ class CursorLoader(DataLoader[T]):
 class _Deliveries:
     """The batches of one session, counted as they are handed out."""
 
-    def __init__(
-        self, loader: CursorLoader[Any], batches: Iterator[Any], session: Session | None
-    ) -> None:
+    def __init__(self, loader: CursorLoader[Any], batches: Iterator[Any], session: Session) -> None:
         self._loader = loader
         self._batches = batches
         self._session = session
-        if session is not None:
-            session.delivered = 0
+        self._num_delivered = 0
 
     def __iter__(self) -> _Deliveries:
         return self
@@ -147,13 +154,29 @@ class _Deliveries:
         return len(self._loader)
 
     def __next__(self) -> Any:
-        if self._session is not None:
-            self._session.require_live()
-        batch = next(self._batches)
-        session = self._session or self._loader._cursor_sampler._tracker.session
-        assert session is not None, "the sampler issued a batch without a session"
-        self._session = session
-        micro_batch = session.delivered or 0
-        session.delivered = micro_batch + 1
-        self._loader._describe(session.num_real(micro_batch))
+        session = self._session
+        session.require_live()
+        is_delivered = False
+        try:
+            batch = next(self._batches)
+            is_delivered = True
+        except StopIteration:
+            self._require_all_delivered()
+            is_delivered = True
+            raise
+        finally:
+            if not is_delivered:
+                # The batch that failed is gone, so no later one may be counted in its place.
+                session.end("a batch could not be delivered")
+        self._loader._describe(session.num_real(self._num_delivered))
+        self._num_delivered += 1
+        session.delivered = self._num_delivered
         return batch
+
+    def _require_all_delivered(self) -> None:
+        expected = self._session.num_micro_batches
+        if self._num_delivered != expected:
+            raise DeliveryError(
+                f"the loader ended after {self._num_delivered} of {expected} micro-batches: "
+                "did the data set or collate_fn raise StopIteration?"
+            )

@@ -7,7 +7,7 @@ workers and prefetch are never compared: they decide nothing the cursor means.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from datacursor.contributions import Contributions, Layout
@@ -45,7 +45,8 @@ def match(
     """
     if not isinstance(cursor, Cursor):
         raise TypeError(f"cursor must be a datacursor.Cursor, got {type(cursor).__name__}")
-    _require_names(allow_changed, contributions)
+    allow_changed = _names_of(allow_changed, contributions)
+    _require_same_kind(cursor, contributions)
     differences = list(_differences(cursor, contributions, layout))
     refused = [difference for difference in differences if difference.name not in allow_changed]
     if refused:
@@ -61,6 +62,7 @@ def match(
             f"  in sampler: below {num_positions}, the contributions of epoch {cursor.epoch}\n"
             "use seek() to start elsewhere"
         )
+    contributions.check_reader(cursor)
     return cursor
 
 
@@ -69,15 +71,25 @@ def _names(contributions: Contributions) -> tuple[str, ...]:
     return ("fingerprint", size, "seed", "order", "packing", "plan", "seq_len", "drop_last")
 
 
-def _require_names(allow_changed: Collection[str], contributions: Contributions) -> None:
-    if isinstance(allow_changed, str):
-        raise TypeError(
-            f"allow_changed must be a set of names, got allow_changed={allow_changed!r}"
-        )
+def _names_of(allow_changed: Collection[str], contributions: Contributions) -> frozenset[str]:
+    if isinstance(allow_changed, str) or not isinstance(allow_changed, Iterable):
+        raise TypeError(f"allow_changed must be a set of names, got {allow_changed!r}")
+    names = frozenset(allow_changed)
     known = _names(contributions)
-    for name in allow_changed:
+    for name in names:
         if name not in known:
             raise ArgumentError(f"allow_changed must hold names of {known}, got {name!r}")
+    return names
+
+
+def _require_same_kind(cursor: Cursor, contributions: Contributions) -> None:
+    if (cursor.packing_id == 0) != (contributions.packing_id == 0):
+        raise CursorMismatchError(
+            "cursor does not match sampler: one counts samples, the other packed rows: packing\n"
+            f"  in cursor:  {PACKING_NAMES[cursor.packing_id]}\n"
+            f"  in sampler: {PACKING_NAMES[contributions.packing_id]}\n"
+            "use a sampler of the cursor's kind"
+        )
 
 
 def _differences(
@@ -132,19 +144,12 @@ def _require_whole_updates(cursor: Cursor) -> None:
 def _with_accepted(
     cursor: Cursor, contributions: Contributions, layout: Layout, names: list[str]
 ) -> Cursor:
-    if cursor.packing_id != contributions.packing_id and 0 in (
-        cursor.packing_id,
-        contributions.packing_id,
-    ):
-        raise CursorMismatchError(
-            "a cursor of samples and a cursor of packed rows cannot stand for each other: packing\n"
-            f"  in cursor:  {PACKING_NAMES[cursor.packing_id]}\n"
-            f"  in sampler: {PACKING_NAMES[contributions.packing_id]}"
-        )
     if cursor.seq_len != contributions.seq_len:
         cursor = contributions.rescale(cursor)
     # Count anew, from a place that exists: fewer contributions may end the epoch early.
-    target = cursor.replace(position=0, digest_first=0, skipped=0)
+    target = cursor.replace(
+        position=0, digest_first=0, skipped=0, reader_position=0, reader_offset=0
+    )
     target = target.replace(
         data_fingerprint=contributions.fingerprint,
         data_unverified=contributions.data_unverified,
@@ -159,7 +164,7 @@ def _with_accepted(
         accepted=(*cursor.accepted, *(name for name in names if name not in cursor.accepted)),
     )
     if cursor.position >= contributions.num_positions(target):
-        return target.replace(epoch=cursor.epoch + 1, reader_position=0, reader_offset=0, phase=0)
+        return target.replace(epoch=cursor.epoch + 1, phase=0)
     reader = (cursor.reader_position, cursor.reader_offset)
     if names != ["seq_len"]:
         reader = contributions.reader_at(target, cursor.position)

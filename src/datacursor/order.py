@@ -42,6 +42,11 @@ class Order(ABC):
 
     def __init__(self, num_samples: int, seed: int = 0) -> None:
         """Check and keep the two numbers every order has."""
+        if not isinstance(self, _CoreOrder):
+            order_id = getattr(self, "order_id", None)
+            if order_id is None:
+                raise TypeError(f"{type(self).__name__} must set order_id, 0x8000 to 0xFFFF")
+            require_integer("order_id", order_id, 0x8000, 0x10000)
         self.num_samples = require_integer("num_samples", num_samples, 1, MAX_COUNT)
         self.seed = require_integer("seed", seed, 0, MAX_SEED)
 

@@ -10,10 +10,12 @@ import numpy as np
 from datacursor import _core
 from datacursor.contributions import Advance, Contributions, Layout, last_round_ranges
 from datacursor.cursor import Cursor
+from datacursor.errors import ArgumentError, CursorMismatchError
+from datacursor.layout import make_layout
 from datacursor.order import choose_order
 from datacursor.plan import PackingPlan, Reader, RowBlock
 from datacursor.rows import RowDataset, RowIndex
-from datacursor.sampler import CursorSampler, make_layout
+from datacursor.sampler import CursorSampler
 from datacursor.tokens import TokenCorpus
 
 if TYPE_CHECKING:
@@ -77,6 +79,25 @@ class RowContributions(Contributions):
     def is_committed(self, cursor: Cursor, index: int) -> bool:
         """Return whether every token of a document lies behind the cursor, in O(1)."""
         return self.order.position_of(cursor.epoch, index) < cursor.reader_position
+
+    def check_reader(self, cursor: Cursor) -> None:
+        """Raise if the reader is at the start and the position is not, or beyond its document.
+
+        Raises:
+            CursorMismatchError: Position and reader contradict each other.
+        """
+        reader = _reader(cursor)
+        at_start = cursor.position == 0
+        if at_start != (reader == (0, 0)) or (at_start and cursor.phase > 0):
+            problem = f"position={cursor.position}, phase={cursor.phase}"
+        elif reader.offset > 0 and not self.plan.is_inside(cursor.epoch, reader):
+            problem = "an offset beyond its document"
+        else:
+            return
+        raise CursorMismatchError(
+            f"cursor contradicts itself: reader_position={reader.position}, "
+            f"reader_offset={reader.offset} with {problem}; use seek() to move a packed cursor"
+        )
 
     def rescale(self, cursor: Cursor) -> Cursor:
         """Return the cursor with this plan's seq_len, at the same token.
@@ -220,8 +241,13 @@ class PackedSampler(CursorSampler):
             positions=positions,
         )
         layout = make_layout(num_replicas, rank, batch_size, accumulation_steps, drop_last)
+        if layout.batch_size * self.plan.seq_len >= 2**31:
+            raise ArgumentError(
+                "batch_size * seq_len must be below 2**31, the range of cu_seqlens, got "
+                f"batch_size={layout.batch_size}, seq_len={self.plan.seq_len}"
+            )
         contributions = RowContributions(self.plan, corpus.fingerprint)
-        self._set_up(dataset, contributions, layout, shuffle=shuffle)
+        self._set_up(dataset, contributions, layout)
 
     def indices_of(self, epoch: int, update: int) -> NDArray[np.int64]:
         """Return the numbers of the rows in an update, over all ranks.
@@ -254,7 +280,8 @@ class PackedSampler(CursorSampler):
             ArgumentError: There is no such epoch or update.
         """
         first, count = self._range_of(epoch, update)
-        return self.plan.rows(epoch, first, count)
+        phase = self.cursor.phase if epoch == self.cursor.epoch else 0
+        return self.plan.rows(epoch, first, count, phase=phase)
 
 
 def _reader(cursor: Cursor) -> Reader:

@@ -148,11 +148,8 @@ class PackingPlan:
         self.keep_empty = require_bool("keep_empty", keep_empty)
         self.bos = optional_integer("bos", bos, 0, 2**63)
         self.eos = optional_integer("eos", eos, 0, 2**63)
-        self._lengths = Lengths(
-            _core.LengthIndex(_length_shards(lengths)),
-            num_virtual=(bos is not None) + (eos is not None),
-            keep_empty=keep_empty,
-        )
+        self._source = lengths if hasattr(lengths, "shards") else _own_lengths(lengths)
+        self._lengths = self._make_lengths()
         self.base_size = self._lengths.index.num_documents
         self.order = choose_order(
             order, self.base_size, shuffle=shuffle, seed=seed, noun="documents"
@@ -169,6 +166,20 @@ class PackingPlan:
             "eos": self.eos,
             "keep_empty": self.keep_empty,
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made again from the rest."""
+        return self.__dict__ | {"_lengths": None, "_skip_table": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore, and borrow the lengths again."""
+        self.__dict__.update(state)
+        self._lengths = self._make_lengths()
+
+    def __repr__(self) -> str:
+        """Show what decides the rows."""
+        shown = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
+        return f"PackingPlan({self.order!r}, seq_len={self.seq_len}, packing='concat'{shown})"
 
     def __len__(self) -> int:
         """Return the number of rows in epoch 0."""
@@ -190,7 +201,7 @@ class PackingPlan:
         return places // self.seq_len if self.tail == "drop" else -(-places // self.seq_len)
 
     def rows(
-        self, epoch: int, first: int, count: int
+        self, epoch: int, first: int, count: int, *, phase: int = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return rows [first, first + count) of one epoch.
 
@@ -200,6 +211,7 @@ class PackingPlan:
             epoch: Pass over the data, 0 <= epoch < 2**40.
             first: First row.
             count: Number of rows.
+            phase: As in `num_rows`.
 
         Returns:
             Spans (document, start, stop), int64 of shape (m, 3), and row_offsets, int64 of shape
@@ -208,9 +220,9 @@ class PackingPlan:
         Raises:
             ArgumentError: The epoch has no such rows.
         """
-        first, count = self._require_rows(epoch, first, count, 0)
-        reader = self.reader_of(epoch, first) if count > 0 else Reader(0, 0)
-        block = self.rows_from(epoch, reader, first, count)
+        first, count = self._require_rows(epoch, first, count, phase)
+        reader = self.reader_of(epoch, first, phase=phase) if count > 0 else Reader(0, 0)
+        block = self.rows_from(epoch, reader, first, count, phase=phase)
         return block.spans, block.row_offsets
 
     def rows_from(
@@ -275,12 +287,24 @@ class PackingPlan:
         """
         row, _ = self._require_rows(epoch, row, 1, phase)
         token = row * self.seq_len - phase
-        if token <= 0:
-            require_integer("row * seq_len - phase", token, 0, 2**63)
+        if token < 0:
+            raise ArgumentError(
+                f"row must be at least 1 where seq_len was changed (phase={phase}), got row={row}"
+            )
+        if token == 0:
             return Reader(0, 0)
         if self._skip_table is None or self._skip_table.epoch != epoch:
             self._skip_table = SkipTable(self._lengths, self.order, epoch)
         return Reader(*self._skip_table.find(token))
+
+    def is_inside(self, epoch: int, reader: Reader) -> bool:
+        """Return whether a reader's document is longer than its offset, in O(1)."""
+        if reader.position >= self.base_size:
+            return False
+        document = self.order.index_at(epoch, reader.position)
+        length = int(self._lengths.index.lengths(document, 1)[0])
+        has_virtual = length > 0 or self.keep_empty
+        return reader.offset < length + (self._lengths.num_virtual if has_virtual else 0)
 
     def stats(self, epoch: int) -> PlanStats:
         """Return what packing does to one epoch, by planning all of it.
@@ -314,6 +338,16 @@ class PackingPlan:
             sum_squares=sum_squares,
         )
 
+    def _make_lengths(self) -> Lengths:
+        shards: list[tuple[NDArray[Any] | None, NDArray[Any]]] = [(None, self._source)]
+        if hasattr(self._source, "shards"):
+            shards = [(shard.begins, shard.ends) for shard in self._source.shards]
+        return Lengths(
+            _core.LengthIndex(shards),
+            num_virtual=(self.bos is not None) + (self.eos is not None),
+            keep_empty=self.keep_empty,
+        )
+
     def _documents(self, epoch: int, position: int, num_rows: int) -> NDArray[np.int64]:
         """Return documents from a place on, about as many as so many rows need."""
         mean = max(1, self.num_tokens // self.base_size)
@@ -337,23 +371,21 @@ class PackingPlan:
             )
 
 
-def _length_shards(lengths: Any) -> list[tuple[NDArray[Any] | None, NDArray[Any]]]:
-    """Return (begins, ends) of every shard of a corpus, or of plain lengths."""
-    shards = getattr(lengths, "shards", None)
-    if shards is not None:
-        return [(shard.begins, shard.ends) for shard in shards]
+def _own_lengths(lengths: Any) -> NDArray[np.uint64]:
+    """Return plain lengths as an array of our own: the plan must not change with the caller's."""
     if not isinstance(lengths, (np.ndarray, Sequence)):
         raise TypeError(f"lengths must be integers or a TokenCorpus, got {type(lengths).__name__}")
-    ends = np.asarray(lengths)
-    if ends.ndim != 1 or (ends.dtype.kind not in "iu" and len(ends) > 0):
+    try:
+        array = np.asarray(lengths)
+    except (ValueError, OverflowError) as error:
+        raise TypeError(f"lengths must be one-dimensional integers: {error}") from error
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array) > 0):
         raise TypeError(
-            f"lengths must be one-dimensional integers, got {ends.dtype} of shape {ends.shape}"
+            f"lengths must be one-dimensional integers, got {array.dtype} of shape {array.shape}"
         )
-    if ends.dtype != np.uint64:
-        ends = ends.astype(np.int64, copy=False)
-    if len(ends) > 0 and int(ends.min()) < 0:
-        document = int(np.argmin(ends))
+    if len(array) > 0 and int(array.min()) < 0:
+        document = int(np.argmin(array))
         raise ArgumentError(
-            f"lengths must not be negative, got lengths[{document}]={int(ends[document])}"
+            f"lengths must not be negative, got lengths[{document}]={int(array[document])}"
         )
-    return [(None, np.ascontiguousarray(ends))]
+    return np.array(array, dtype=np.uint64, order="C")

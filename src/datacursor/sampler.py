@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Collection, Mapping, Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-import torch.distributed
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, DistributedSampler, get_worker_info
 
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_integer
+from datacursor.checks import MAX_EPOCH, require_integer
 from datacursor.commits import CommitTracker, Uncommitted
 from datacursor.contributions import Contributions, Layout, SampleContributions
 from datacursor.cursor import Cursor
+from datacursor.datasets import as_dataset, fingerprint_of
 from datacursor.errors import ArgumentError, CommitError
 from datacursor.issuing import SamplerIterator
-from datacursor.order import Order, choose_order
+from datacursor.layout import make_layout
+from datacursor.order import Order, Sequential, choose_order
 from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ class CursorSampler(DistributedSampler[int]):
     `commit()` after each optimizer step. The saved state then names the next sample no
     update has seen, whatever workers prefetched, and resumes at any number of ranks,
     workers and any batch size. Epochs follow one another by commits alone.
+
+    With a plain `DataLoader` nobody counts deliveries, so call `check(loader)` once: a
+    loader with another batch size or a `drop_last` of its own would lose or repeat samples.
 
     It is a `DistributedSampler` so that frameworks leave it in place; it shares no
     behaviour with one. Not thread safe.
@@ -83,27 +86,18 @@ class CursorSampler(DistributedSampler[int]):
         order: Order | None = None,
         fingerprint: str | bytes | None = None,
     ) -> None:
-        dataset = _as_dataset(dataset_or_num_samples)
+        dataset = as_dataset(dataset_or_num_samples)
         order = choose_order(order, len(dataset), shuffle=shuffle, seed=seed, noun="samples")
-        identity = _fingerprint_of(dataset, fingerprint)
+        identity = fingerprint_of(dataset, fingerprint)
         contributions = SampleContributions(
             order, identity or bytes(16), data_unverified=identity is None
         )
         layout = make_layout(num_replicas, rank, batch_size, accumulation_steps, drop_last)
-        self._set_up(dataset, contributions, layout, shuffle=shuffle)
+        self._set_up(dataset, contributions, layout)
 
-    def _set_up(
-        self, dataset: Sized, contributions: Contributions, layout: Layout, *, shuffle: bool
-    ) -> None:
+    def _set_up(self, dataset: Sized, contributions: Contributions, layout: Layout) -> None:
         self.dataset_size = len(dataset)
         self.dataset = dataset  # type: ignore[assignment]  # any Sized, as DataLoader takes it
-        self.num_replicas = layout.num_replicas
-        self.rank = layout.rank
-        self.batch_size = layout.batch_size
-        self.accumulation_steps = layout.accumulation_steps
-        self.drop_last = layout.drop_last
-        self.shuffle = shuffle
-        self.seed = contributions.order.seed
         self._tracker = CommitTracker(contributions, layout)
         self._has_warned = False
         num_contributions = contributions.num_positions(self.cursor)
@@ -134,6 +128,41 @@ class CursorSampler(DistributedSampler[int]):
         if layout.num_replicas == 1 and not layout.drop_last:
             return num_contributions
         return layout.num_micro_batches(num_contributions) * layout.batch_size
+
+    @property
+    def num_replicas(self) -> int:  # type: ignore[override]  # DistributedSampler's is an attribute
+        """Processes that share the data."""
+        return self._tracker.layout.num_replicas
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]  # DistributedSampler's is an attribute
+        """This process."""
+        return self._tracker.layout.rank
+
+    @property
+    def batch_size(self) -> int:
+        """Contributions in a micro-batch of one rank."""
+        return self._tracker.layout.batch_size
+
+    @property
+    def accumulation_steps(self) -> int:
+        """Micro-batches in an update."""
+        return self._tracker.layout.accumulation_steps
+
+    @property
+    def drop_last(self) -> bool:  # type: ignore[override]  # DistributedSampler's is an attribute
+        """Whether an incomplete last round is dropped instead of padded."""
+        return self._tracker.layout.drop_last
+
+    @property
+    def shuffle(self) -> bool:  # type: ignore[override]  # DistributedSampler's is an attribute
+        """Whether the order is another than the natural one."""
+        return not isinstance(self._tracker.contributions.order, Sequential)
+
+    @property
+    def seed(self) -> int:  # type: ignore[override]  # DistributedSampler's is an attribute
+        """Key of all epochs."""
+        return self._tracker.contributions.order.seed
 
     @property
     def epoch(self) -> int:  # type: ignore[override]  # DistributedSampler's is an attribute
@@ -264,6 +293,9 @@ class CursorSampler(DistributedSampler[int]):
     ) -> None:
         """Continue from a saved state; live iterators become stale.
 
+        A plain `DataLoader` with workers may have drawn the whole epoch already and then still
+        delivers it; its later commits raise. A `CursorLoader` raises at the next batch.
+
         Args:
             state_dict: What `state_dict()` returned, in any layout of ranks.
             allow_changed: Names of differences to accept, as the mismatch error prints them.
@@ -333,57 +365,3 @@ class CursorSampler(DistributedSampler[int]):
             f"accumulation_steps={layout.accumulation_steps}, drop_last={layout.drop_last}: "
             f"{self.cursor})"
         )
-
-
-def make_layout(
-    num_replicas: int | None,
-    rank: int | None,
-    batch_size: int,
-    accumulation_steps: int,
-    drop_last: bool,  # noqa: FBT001  # positional only inside the package
-) -> Layout:
-    """Return the layout of this process, asking torch.distributed where nothing is given.
-
-    Raises:
-        ArgumentError: A number is out of range, or only num_replicas > 1 is given.
-    """
-    is_distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if rank is None and not is_distributed and num_replicas not in (None, 1):
-        require_integer("num_replicas", num_replicas, 1, 2**20)
-        raise ArgumentError(
-            f"rank must be given with num_replicas={num_replicas}: torch.distributed is not "
-            "initialised, so nothing else tells the processes apart"
-        )
-    if num_replicas is None:
-        num_replicas = torch.distributed.get_world_size() if is_distributed else 1
-    if rank is None:
-        rank = torch.distributed.get_rank() if is_distributed else 0
-    return Layout(rank, num_replicas, batch_size, accumulation_steps, drop_last)
-
-
-def _as_dataset(dataset_or_num_samples: Sized | int) -> Sized:
-    if isinstance(dataset_or_num_samples, IterableDataset):
-        raise TypeError(
-            "dataset must be map-style (with __len__ and __getitem__), got an "
-            f"IterableDataset: {type(dataset_or_num_samples).__name__}"
-        )
-    if isinstance(dataset_or_num_samples, Sized):
-        return dataset_or_num_samples
-    return range(require_integer("num_samples", dataset_or_num_samples, 1, MAX_COUNT))
-
-
-def _fingerprint_of(dataset: Sized, fingerprint: str | bytes | None) -> bytes | None:
-    """Return 16 bytes that name the data's content; None if only the length is known."""
-    for value in (
-        fingerprint,
-        getattr(dataset, "fingerprint", None),
-        getattr(dataset, "_fingerprint", None),  # Hugging Face datasets
-    ):
-        if isinstance(value, str):
-            value = value.encode()
-        if isinstance(value, bytes):
-            is_digest = len(value) == 16
-            return value if is_digest else hashlib.blake2b(value, digest_size=16).digest()
-    if fingerprint is not None:
-        raise TypeError(f"fingerprint must be str or bytes, got {type(fingerprint).__name__}")
-    return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datacursor import _core
+from datacursor.errors import ArgumentError
 
 if TYPE_CHECKING:
     from datacursor.order import Order
@@ -81,6 +82,12 @@ class SkipTable:
 
     def _extend(self) -> None:
         first = self._num_known * _STRIDE
+        if first >= self._num_documents:
+            raise ArgumentError(
+                f"order must hold every document once: {self._order!r} gave documents of "
+                f"{int(self._totals[-1])} tokens in epoch {self.epoch}, there are "
+                f"{self._lengths.num_tokens}"
+            )
         count = min(_MAX_DOCUMENTS, self._num_documents - first)
         stop = self._num_known + -(-count // _STRIDE)
         _core.count_tokens(

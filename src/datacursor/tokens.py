@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datacursor.checks import require_integer
 from datacursor.errors import ArgumentError, CorpusError
 from datacursor.fingerprint import Progress, fingerprint_shards
 from datacursor.mapped_file import MappedFile
@@ -194,8 +195,7 @@ class TokenCorpus:
             ArgumentError: index is out of range.
             CorpusError: The document's file changed its size since it was opened.
         """
-        if not 0 <= index < self.num_documents:
-            raise ArgumentError(f"index must be in [0, {self.num_documents}), got index={index}")
+        index = require_integer("index", index, 0, self.num_documents)
         self.check_unchanged(np.array([index], dtype=np.int64))
         number = int(np.searchsorted(self._stops, index, side="right"))
         tokens, begins, ends = self.shards[number]

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from datacursor.commits import add_digests
+from datacursor.contributions import add_digests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
