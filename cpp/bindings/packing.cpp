@@ -83,6 +83,7 @@ TokenSpan token_span(const py::array& tokens, std::size_t number) {
 
 OwningLengthIndex make_length_index(std::vector<LengthArrays> arrays) {
     std::vector<DocumentShard> shards;
+    shards.reserve(arrays.size());
     for (const auto& [begins, ends] : arrays) {
         shards.push_back(document_shard(begins, ends, shards.size()));
     }
@@ -96,13 +97,14 @@ OwningLengthIndex make_length_index(std::vector<LengthArrays> arrays) {
 
 OwningTokenTable make_token_table(std::vector<TokenArrays> arrays) {
     std::vector<TokenShard> shards;
+    shards.reserve(arrays.size());
     for (const auto& [tokens, begins, ends] : arrays) {
         shards.push_back({.tokens = token_span(tokens, shards.size()),
                           .documents = document_shard(begins, ends, shards.size())});
     }
     TokenTable table = [&] {
         const py::gil_scoped_release release;
-        return TokenTable(std::move(shards));
+        return TokenTable(shards);
     }();
     return {.arrays = std::move(arrays), .table = std::move(table)};
 }
@@ -204,18 +206,19 @@ void bind_packing(py::module_& module) {
     py::class_<OwningLengthIndex>(module, "LengthIndex")
         .def(py::init(&make_length_index), py::arg("shards"))
         .def_property_readonly(
-            "num_documents", [](const OwningLengthIndex& self) { return self.index.num_documents(); })
+            "num_documents",
+            [](const OwningLengthIndex& self) { return self.index.num_documents(); })
         .def_property_readonly(
             "num_tokens", [](const OwningLengthIndex& self) { return self.index.num_tokens(); })
-        .def_property_readonly(
-            "num_empty", [](const OwningLengthIndex& self) { return self.index.num_empty(); })
-        .def_property_readonly(
-            "longest", [](const OwningLengthIndex& self) { return self.index.longest(); })
+        .def_property_readonly("num_empty",
+                               [](const OwningLengthIndex& self) { return self.index.num_empty(); })
+        .def_property_readonly("longest",
+                               [](const OwningLengthIndex& self) { return self.index.longest(); })
         .def("lengths", &lengths, py::arg("first"), py::arg("count"));
 
     module.def("concat", &concat, py::arg("index"), py::arg("documents"), py::kw_only(),
-               py::arg("seq_len"), py::arg("num_virtual"), py::arg("keep_empty"),
-               py::arg("offset"), py::arg("filled"), py::arg("spans"), py::arg("row_ends"));
+               py::arg("seq_len"), py::arg("num_virtual"), py::arg("keep_empty"), py::arg("offset"),
+               py::arg("filled"), py::arg("spans"), py::arg("row_ends"));
     module.def("count_tokens", &count_tokens_into, py::arg("index"), py::arg("documents"),
                py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"), py::arg("stride"),
                py::arg("before"), py::arg("totals"));
@@ -225,12 +228,12 @@ void bind_packing(py::module_& module) {
     py::class_<OwningTokenTable>(module, "TokenTable")
         .def(py::init(&make_token_table), py::arg("shards"))
         .def_property_readonly(
-            "num_documents", [](const OwningTokenTable& self) { return self.table.num_documents(); })
+            "num_documents",
+            [](const OwningTokenTable& self) { return self.table.num_documents(); })
         .def("gather", &gather, py::arg("spans"), py::arg("row_offsets"), py::kw_only(),
              py::arg("bos"), py::arg("eos"), py::arg("pad"), py::arg("shifted"),
-             py::arg("continued"), py::arg("input_ids"), py::arg("labels"),
-             py::arg("position_ids"), py::arg("segment_ids"), py::arg("loss_mask"),
-             py::arg("cu_seqlens"));
+             py::arg("continued"), py::arg("input_ids"), py::arg("labels"), py::arg("position_ids"),
+             py::arg("segment_ids"), py::arg("loss_mask"), py::arg("cu_seqlens"));
 }
 
 }  // namespace datacursor::bindings

@@ -13,14 +13,11 @@
 namespace datacursor {
 namespace {
 
-// Spans are looked up this many at a time, so that their cache misses overlap.
-#ifndef LA
-#define LA 16
-#define PB 256
-#endif
-constexpr std::size_t kLookahead = LA;
-// Bytes of a span's tokens to prefetch; hardware streams the rest.
-constexpr std::size_t kPrefetchBytes = PB;
+// Spans are found this many ahead of the one being written, and their index
+// entries fetched as many ahead of that, so that cache misses overlap with copying.
+constexpr std::size_t kLookahead = 8;
+// Of a span's tokens so much is fetched ahead; the hardware streams the rest.
+constexpr std::size_t kPrefetchBytes = 4096;
 constexpr std::size_t kLineBytes = 64;
 
 // One span, found: the real tokens of its document and the virtual ones wanted.
@@ -37,7 +34,7 @@ struct Piece {
     throw Error(ErrorKind::kArgument, message);
 }
 
-std::vector<DocumentShard> documents_of(const std::vector<TokenShard>& shards) {
+std::vector<DocumentShard> documents_of(std::span<const TokenShard> shards) {
     std::vector<DocumentShard> documents;
     documents.reserve(shards.size());
     for (const TokenShard& shard : shards) {
@@ -47,8 +44,7 @@ std::vector<DocumentShard> documents_of(const std::vector<TokenShard>& shards) {
 }
 
 void check_bounds(std::int64_t document, const DocumentBounds& bounds, const TokenSpan& tokens) {
-    const std::int64_t num_tokens =
-        std::visit([](auto span) { return std::ssize(span); }, tokens);
+    const std::int64_t num_tokens = std::visit([](auto span) { return std::ssize(span); }, tokens);
     if (bounds.begin < 0 || bounds.begin > bounds.end || bounds.end > num_tokens) {
         throw Error(ErrorKind::kCorpus,
                     "document " + std::to_string(document) + " must lie within the " +
@@ -57,17 +53,20 @@ void check_bounds(std::int64_t document, const DocumentBounds& bounds, const Tok
     }
 }
 
-// Fetches the first lines of a piece; a virtual bos makes that one token less exact.
-void prefetch_piece(const Piece& piece) {
+// Takes virtual tokens for real ones: a bos makes it one token wrong, for a hint.
+void prefetch_tokens(const Piece& piece) {
     const std::int64_t first = std::min(piece.start, piece.length);
     const std::int64_t count = std::min(piece.stop, piece.length) - first;
     std::visit(
         [&](auto span) {
-            const auto bytes =
-                std::as_bytes(span.subspan(static_cast<std::size_t>(piece.begin + first),
-                                           static_cast<std::size_t>(count)));
-            for (std::size_t i = 0; i < std::min(bytes.size(), kPrefetchBytes); i += kLineBytes) {
-                prefetch(&bytes[i]);
+            const auto bytes = std::as_bytes(span.subspan(
+                static_cast<std::size_t>(piece.begin + first), static_cast<std::size_t>(count)));
+            if (!bytes.empty()) {
+                prefetch(bytes.data());
+            }
+            for (std::size_t i = kLineBytes; i < std::min(bytes.size(), kPrefetchBytes);
+                 i += kLineBytes) {
+                prefetch_far(&bytes[i]);
             }
         },
         *piece.tokens);
@@ -78,6 +77,7 @@ template <typename T>
 bool widen(std::span<const T> tokens, std::int64_t* ids) {
     std::int64_t signs = 0;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
+        // NOLINTNEXTLINE(bugprone-signed-char-misuse): a negative token must stay negative.
         const auto id = static_cast<std::int64_t>(tokens[i]);
         ids[i] = id;
         if constexpr (std::is_signed_v<T> || sizeof(T) == sizeof(id)) {
@@ -122,8 +122,7 @@ std::int64_t virtual_length(std::int64_t length, const GatherOptions& options) {
 
 // Finds and checks span i, and starts to fetch its tokens.
 Piece find_piece(const LengthIndex& index, const std::vector<TokenSpan>& shards,
-                 std::span<const std::int64_t> spans, std::size_t i,
-                 const GatherOptions& options) {
+                 std::span<const std::int64_t> spans, std::size_t i, const GatherOptions& options) {
     const std::int64_t document = spans[3 * i];
     const DocumentBounds bounds = index.bounds(document);
     const TokenSpan& tokens = shards[bounds.shard];
@@ -141,7 +140,7 @@ Piece find_piece(const LengthIndex& index, const std::vector<TokenSpan>& shards,
                        std::to_string(document) + ", got start=" + std::to_string(piece.start) +
                        " and stop=" + std::to_string(piece.stop));
     }
-    prefetch_piece(piece);
+    prefetch_tokens(piece);
     return piece;
 }
 
@@ -164,9 +163,9 @@ private:
     // The next `count` places of a field; nothing of a field that is left out.
     template <typename T>
     [[nodiscard]] std::span<T> next(std::span<T> field, std::int64_t count) const {
-        return field.empty() ? field
-                             : field.subspan(static_cast<std::size_t>(at_),
-                                             static_cast<std::size_t>(count));
+        return field.empty()
+                   ? field
+                   : field.subspan(static_cast<std::size_t>(at_), static_cast<std::size_t>(count));
     }
 
     void write_tokens(const Piece& piece, std::int64_t start, std::int64_t stop,
@@ -234,7 +233,7 @@ void BatchWriter::write_tokens(const Piece& piece, std::int64_t start, std::int6
         write_real_tokens(piece, start - num_before, real_stop - start, ids);
         ids += real_stop - start;
     }
-    if (stop > num_before + piece.length) {
+    if (options_.eos && stop > num_before + piece.length) {
         *ids = *options_.eos;
     }
 }
@@ -321,7 +320,7 @@ void check_row_offsets(std::span<const std::int64_t> row_offsets, std::int64_t n
 
 }  // namespace
 
-TokenTable::TokenTable(std::vector<TokenShard> shards) : index_(documents_of(shards)) {
+TokenTable::TokenTable(std::span<const TokenShard> shards) : index_(documents_of(shards)) {
     tokens_.reserve(shards.size());
     for (const TokenShard& shard : shards) {
         const std::int64_t stop = index_.first_document(tokens_.size() + 1);
@@ -356,9 +355,9 @@ BatchTotals TokenTable::gather(std::span<const std::int64_t> spans,
             }
             const Piece& piece = pieces[i % kLookahead];
             if (piece.stop - piece.start > writer.room()) {
-                throw_argument("the spans of a row must fit seq_len=" +
-                               std::to_string(fields.seq_len) + ", got more in row " +
-                               std::to_string(row));
+                throw_argument(
+                    "the spans of a row must fit seq_len=" + std::to_string(fields.seq_len) +
+                    ", got more in row " + std::to_string(row));
             }
             writer.add_segment(piece);
         }

@@ -43,8 +43,8 @@ template <typename T>
 LengthRule::LengthRule(std::int64_t num_virtual, bool keep_empty)
     : num_virtual_(num_virtual), keep_empty_(keep_empty) {
     if (num_virtual < 0 || num_virtual > kMaxVirtual) {
-        throw Error(ErrorKind::kArgument,
-                    "num_virtual must be in [0, 2], got num_virtual=" + std::to_string(num_virtual));
+        throw Error(ErrorKind::kArgument, "num_virtual must be in [0, 2], got num_virtual=" +
+                                              std::to_string(num_virtual));
     }
 }
 
@@ -68,9 +68,10 @@ LengthIndex::LengthIndex(std::vector<DocumentShard> shards) : shards_(std::move(
             }
             const std::int64_t length = end - begin;
             if (length > room - LengthRule::kMaxVirtual) {
-                throw Error(ErrorKind::kCorpus, "the corpus must hold less than 2**63 tokens, got " +
-                                                    std::to_string(length) + " more in document " +
-                                                    std::to_string(document));
+                throw Error(ErrorKind::kCorpus,
+                            "the corpus must hold less than 2**63 tokens, got " +
+                                std::to_string(length) + " more in document " +
+                                std::to_string(document));
             }
             room -= length + LengthRule::kMaxVirtual;
             num_tokens_ += length;
@@ -110,7 +111,7 @@ DocumentBounds LengthIndex::bounds(std::int64_t document) const {
         shards_[shard]);
 }
 
-void LengthIndex::prefetch(std::int64_t document) const noexcept {
+void LengthIndex::prefetch(std::int64_t document) const {
     if (document < 0 || document >= num_documents()) {
         return;
     }
@@ -129,6 +130,9 @@ void LengthIndex::prefetch(std::int64_t document) const noexcept {
 void LengthIndex::lengths_of(std::span<const std::int64_t> documents,
                              std::span<std::int64_t> lengths) const {
     if (shards_.size() != 1) {
+        for (const std::int64_t document : documents) {
+            prefetch(document);
+        }
         for (std::size_t i = 0; i < documents.size(); ++i) {
             const DocumentBounds found = bounds(documents[i]);
             lengths[i] = found.end - found.begin;
@@ -153,10 +157,10 @@ void LengthIndex::lengths_of(std::span<const std::int64_t> documents,
 void LengthIndex::lengths(std::int64_t first, std::span<std::int64_t> lengths) const {
     const auto count = static_cast<std::int64_t>(lengths.size());
     if (first < 0 || count > num_documents() || first > num_documents() - count) {
-        throw Error(ErrorKind::kArgument,
-                    "first + count must be in [0, " + std::to_string(num_documents()) +
-                        "], got first=" + std::to_string(first) + " and count=" +
-                        std::to_string(count));
+        throw Error(ErrorKind::kArgument, "first + count must be in [0, " +
+                                              std::to_string(num_documents()) +
+                                              "], got first=" + std::to_string(first) +
+                                              " and count=" + std::to_string(count));
     }
     for (std::int64_t i = 0; i < count; ++i) {
         const DocumentBounds found = bounds(first + i);

@@ -95,8 +95,8 @@ ConcatProgress pack_concat(const LengthIndex& index, const LengthRule& rule, std
 }
 
 void count_tokens(const LengthIndex& index, const LengthRule& rule,
-                  std::span<const std::int64_t> documents, std::int64_t stride,
-                  std::int64_t before, std::span<std::int64_t> totals) {
+                  std::span<const std::int64_t> documents, std::int64_t stride, std::int64_t before,
+                  std::span<std::int64_t> totals) {
     if (stride < 1) {
         throw_argument("stride must be at least 1, got stride=" + std::to_string(stride));
     }

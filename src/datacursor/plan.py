@@ -190,8 +190,8 @@ class PackingPlan:
 
         Args:
             epoch: Pass over the data, 0 <= epoch < 2**40.
-            phase: Row k begins at token k * seq_len - phase; not 0 only in an epoch in which
-                seq_len was changed.
+            phase: Row k begins at token k * seq_len - phase, row 0 at token 0; not 0 only in
+                an epoch in which seq_len was changed.
 
         Raises:
             ArgumentError: An argument is out of range.
@@ -245,7 +245,8 @@ class PackingPlan:
         offset = require_integer("reader.offset", reader[1], 0, 2**63)
         spans: list[NDArray[np.int64]] = []
         row_ends = np.empty(count, dtype=np.int64)
-        num_rows = num_spans = filled = 0
+        num_rows = num_spans = 0
+        filled = phase if first == 0 else 0  # a phase puts row 0 before the first document
         while num_rows < count:
             documents = self._documents(epoch, position, count - num_rows)
             if len(documents) == 0:
@@ -285,13 +286,9 @@ class PackingPlan:
         Raises:
             ArgumentError: The epoch has no such row.
         """
-        row, _ = self._require_rows(epoch, row, 1, phase)
+        row = require_integer("row", row, 0, self.num_rows(epoch, phase=phase))
         token = row * self.seq_len - phase
-        if token < 0:
-            raise ArgumentError(
-                f"row must be at least 1 where seq_len was changed (phase={phase}), got row={row}"
-            )
-        if token == 0:
+        if token <= 0:
             return Reader(0, 0)
         if self._skip_table is None or self._skip_table.epoch != epoch:
             self._skip_table = SkipTable(self._lengths, self.order, epoch)

@@ -28,7 +28,7 @@
 
 namespace datacursor {
 
-constexpr std::int64_t kIgnoreLabel = -100;   // torch's ignore_index
+constexpr std::int64_t kIgnoreLabel = -100;  // torch's ignore_index
 constexpr std::int32_t kPaddingSegment = -1;
 
 using TokenSpan = std::variant<std::span<const std::uint8_t>, std::span<const std::uint16_t>,
@@ -43,8 +43,8 @@ struct TokenShard {
 };
 
 struct GatherOptions {
-    std::optional<std::int64_t> bos;  // virtual first token of every document
-    std::optional<std::int64_t> eos;  // virtual last token of every document
+    std::optional<std::int64_t> bos = std::nullopt;  // virtual first token of every document
+    std::optional<std::int64_t> eos = std::nullopt;  // virtual last token of every document
     std::int64_t pad = 0;
     bool shifted = true;     // labels: the next token, else the token itself
     bool continued = false;  // positions: go on from the span's start, else restart at 0
@@ -79,7 +79,7 @@ class TokenTable {
 public:
     // Checks every document once, as LengthIndex does, and against its shard's
     // tokens: Error (corpus) if a document ends behind them.
-    explicit TokenTable(std::vector<TokenShard> shards);
+    explicit TokenTable(std::span<const TokenShard> shards);
 
     [[nodiscard]] std::int64_t num_documents() const noexcept { return index_.num_documents(); }
 
@@ -92,9 +92,9 @@ public:
     // tokens or more; Error (corpus), with document and place, if a token is
     // negative or 2^63 or more. The fields then hold anything.
     // Cost: one pass over the output; the tokens of the next spans are prefetched.
-    BatchTotals gather(std::span<const std::int64_t> spans,
-                       std::span<const std::int64_t> row_offsets, const GatherOptions& options,
-                       const BatchFields& fields) const;
+    [[nodiscard]] BatchTotals gather(std::span<const std::int64_t> spans,
+                                     std::span<const std::int64_t> row_offsets,
+                                     const GatherOptions& options, const BatchFields& fields) const;
 
 private:
     LengthIndex index_;

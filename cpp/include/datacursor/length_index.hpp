@@ -88,7 +88,7 @@ public:
     [[nodiscard]] DocumentBounds bounds(std::int64_t document) const;
 
     // Starts to fetch what bounds(document) reads; does nothing out of range.
-    void prefetch(std::int64_t document) const noexcept;
+    void prefetch(std::int64_t document) const;
 
     // Writes the length of documents[i] to lengths[i]. Independent loads in one
     // loop: the misses of a shuffled order overlap.
