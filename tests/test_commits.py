@@ -302,9 +302,6 @@ class Training(RuleBasedStateMachine):
 
     @rule(micro_batches=st.integers(0, 9))
     def issue(self, micro_batches: int) -> None:
-        left = self.n - self.position
-        if self.drop_last and left < self.layout.round_size:
-            self.end_epoch()
         count = min(micro_batches, self.tracker.remaining())
         issue(self.tracker, count)
         self.open = count
@@ -315,6 +312,8 @@ class Training(RuleBasedStateMachine):
         count = data.draw(st.integers(1, self.open))
         self.tracker.commit(count)
         self.open -= count
+        if self.drop_last and self.n - self.position < self.layout.round_size:
+            self.end_epoch()  # the rest that an earlier layout left
         stop = min(self.position + count * self.layout.round_size, self.n)
         self.committed += range(self.position, stop)
         self.position = stop
@@ -341,9 +340,7 @@ class Training(RuleBasedStateMachine):
 
     @invariant()
     def the_cursor_names_the_next_uncommitted_sample(self) -> None:
-        cursor = self.tracker.settled() if self.open else self.tracker.cursor
-        if self.open == 0 and self.position == 0:
-            cursor = self.tracker.settled()
+        cursor = self.tracker.cursor
         assert (cursor.epoch, cursor.position) == (self.epoch, self.position)
         assert self.committed == list(range(self.position))
         indices = Shuffle(self.n, SEED).indices(self.epoch, 0, self.position)
