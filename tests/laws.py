@@ -1,4 +1,4 @@
-"""The laws, stated once: every order and every sampler passes them.
+"""The laws, stated once: every order, every sampler and every packing plan passes them.
 
 A law is a function that raises AssertionError where it is broken. The arguments are duck-typed, so
 that the package, the reference and deliberately broken models all go through the same lines.
@@ -7,7 +7,7 @@ that the package, the reference and deliberately broken models all go through th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -162,3 +162,78 @@ def rank_union(ranks: Sequence[Sampler], whole: Sequence[int]) -> None:
     padding = len(union) - len(whole)
     assert 0 <= padding < len(ranks) * ranks[0].batch_size
     assert union == [*whole, *(whole[j % len(whole)] for j in range(padding))]
+
+
+# -- Packing plans ---------------------------------------------------------------------------------
+
+Rows = list[list[list[int]]]
+
+
+class Block(Protocol):
+    """Rows of spans, and where the next row begins."""
+
+    @property
+    def spans(self) -> NDArray[np.int64]: ...
+    @property
+    def row_offsets(self) -> NDArray[np.int64]: ...
+    @property
+    def reader(self) -> tuple[int, int]: ...
+
+
+class Plan(Protocol):
+    """Lengths in, rows of spans (document, start, stop) out."""
+
+    @property
+    def seq_len(self) -> int: ...
+    def num_rows(self, epoch: int) -> int: ...
+    def rows(self, epoch: int, first: int, count: int) -> tuple[Any, Any]: ...
+    def rows_from(self, epoch: int, reader: tuple[int, int], first: int, count: int) -> Block: ...
+    def reader_of(self, epoch: int, row: int) -> tuple[int, int]: ...
+
+
+def split_rows(spans: NDArray[np.int64], row_offsets: NDArray[np.int64]) -> Rows:
+    """Return the spans of every row as lists."""
+    assert row_offsets[0] == 0
+    assert row_offsets[-1] == len(spans)
+    return [spans[start:stop].tolist() for start, stop in pairwise(row_offsets.tolist())]
+
+
+def planned(plan: Plan, epoch: int, first: int, count: int) -> Rows:
+    return split_rows(*plan.rows(epoch, first, count))
+
+
+def rows_split_invariance(plan: Plan, epoch: int, first: int, counts: Sequence[int]) -> None:
+    """Planning in pieces gives what planning at once gives."""
+    whole = planned(plan, epoch, first, sum(counts))
+    pieces = []
+    for count in counts:
+        pieces += planned(plan, epoch, first, count)
+        first += count
+    assert pieces == whole
+
+
+def every_reader_resumes(plan: Plan, epoch: int) -> None:
+    """From the reader behind any row the same rest follows, and reader_of finds that reader."""
+    num_rows = plan.num_rows(epoch)
+    whole = planned(plan, epoch, 0, num_rows)
+    reader: tuple[int, int] = (0, 0)
+    for row in range(num_rows):
+        assert plan.reader_of(epoch, row) == reader
+        rest = plan.rows_from(epoch, reader, row, num_rows - row)
+        assert split_rows(rest.spans, rest.row_offsets) == whole[row:]
+        reader = plan.rows_from(epoch, reader, row, 1).reader
+
+
+def every_token_once(plan: Plan, epoch: int, sizes: Sequence[int]) -> None:
+    """The spans of an epoch are every document once, in whole rows but for the last.
+
+    sizes counts the bos and eos of every document that has them.
+    """
+    rows = planned(plan, epoch, 0, plan.num_rows(epoch))
+    filled = [sum(stop - start for _, start, stop in row) for row in rows]
+    assert filled[:-1] == [plan.seq_len] * (len(rows) - 1)
+    read = [0] * len(sizes)
+    for document, start, stop in (span for row in rows for span in row):
+        assert read[document] == start < stop
+        read[document] = stop
+    assert read == list(sizes)
