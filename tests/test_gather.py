@@ -401,3 +401,31 @@ def test_a_token_of_two_to_the_63_is_named() -> None:
     table = table_of([[1, 2**63]], "uint64")
     with pytest.raises(CorpusError, match="got 9223372036854775808 in document 0 at token 1"):
         gather(table, [[0, 0, 2]], [0, 1], 2)
+
+
+@pytest.mark.parametrize("name", ["labels", "spans", "row_offsets"])
+def test_an_output_that_shares_memory_is_refused(name: str) -> None:
+    table = table_of(counted(4, 4))
+    memory = np.zeros((2, 4), dtype=np.int64)
+    spans = np.array([[0, 0, 4], [1, 0, 4]], dtype=np.int64)
+    row_offsets = np.array([0, 1, 2], dtype=np.int64)
+    fields = arrays(2, 4, 2) | {"input_ids": memory}
+    if name == "labels":
+        fields["labels"] = memory
+    elif name == "spans":
+        memory.flat[:6] = spans.flat
+        spans = memory.reshape(-1)[:6].reshape(2, 3)
+    else:
+        memory.flat[:3] = row_offsets
+        row_offsets = memory.reshape(-1)[:3]
+    with pytest.raises(ArgumentError, match=rf"{name}.* share memory"):
+        table.gather(
+            spans,
+            row_offsets,
+            bos=None,
+            eos=None,
+            pad=0,
+            shifted=True,
+            continued=False,
+            **fields,
+        )

@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -104,6 +106,40 @@ std::span<T> writable_2d(pybind11::array& array, pybind11::ssize_t columns,
     const std::span<T> elements = writable<T>(array, 2, name);
     check_columns(array, columns, name);
     return elements;
+}
+
+// The memory of one argument, for the check below.
+struct Memory {
+    const char* name;
+    std::span<const std::byte> bytes;
+};
+
+template <typename T>
+Memory memory_of(const char* name, std::span<T> elements) {
+    return {.name = name, .bytes = std::as_bytes(elements)};
+}
+
+// Throw if an output shares memory with an input or with another output: what is
+// read later would have been written over.
+inline void check_apart(std::initializer_list<Memory> inputs,
+                        std::initializer_list<Memory> outputs) {
+    const auto check = [](const Memory& a, const Memory& b) {
+        const std::less<const std::byte*> before;
+        if (!a.bytes.empty() && !b.bytes.empty() &&
+            before(a.bytes.data(), b.bytes.data() + b.bytes.size()) &&
+            before(b.bytes.data(), a.bytes.data() + a.bytes.size())) {
+            throw_argument(std::string(a.name) + " and " + b.name +
+                           " share memory; pass arrays of their own");
+        }
+    };
+    for (const Memory* output = outputs.begin(); output != outputs.end(); ++output) {
+        for (const Memory& input : inputs) {
+            check(*output, input);
+        }
+        for (const Memory* other = outputs.begin(); other != output; ++other) {
+            check(*output, *other);
+        }
+    }
 }
 
 }  // namespace datacursor::bindings

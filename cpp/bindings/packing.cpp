@@ -129,6 +129,8 @@ py::tuple concat(const OwningLengthIndex& owner, const py::array& documents, std
     const auto documents_span = readable_1d<std::int64_t>(documents, "documents");
     const auto spans_span = writable_2d<std::int64_t>(spans, 3, "spans");
     const auto row_ends_span = writable_1d<std::int64_t>(row_ends, "row_ends");
+    check_apart({memory_of("documents", documents_span)},
+                {memory_of("spans", spans_span), memory_of("row_ends", row_ends_span)});
     ConcatProgress progress;
     {
         const py::gil_scoped_release release;
@@ -145,6 +147,7 @@ void count_tokens_into(const OwningLengthIndex& owner, const py::array& document
     const LengthRule rule(num_virtual, keep_empty);
     const auto documents_span = readable_1d<std::int64_t>(documents, "documents");
     const auto totals_span = writable_1d<std::int64_t>(totals, "totals");
+    check_apart({memory_of("documents", documents_span)}, {memory_of("totals", totals_span)});
     const py::gil_scoped_release release;
     count_tokens(owner.index, rule, documents_span, stride, before, totals_span);
 }
@@ -190,6 +193,12 @@ py::tuple gather(const OwningTokenTable& self, const py::array& spans, const py:
     if (cu_seqlens) {
         fields.cu_seqlens = writable_1d<std::int32_t>(*cu_seqlens, "cu_seqlens");
     }
+    check_apart({memory_of("spans", spans_span), memory_of("row_offsets", offsets_span)},
+                {memory_of("input_ids", fields.input_ids), memory_of("labels", fields.labels),
+                 memory_of("position_ids", fields.position_ids),
+                 memory_of("segment_ids", fields.segment_ids),
+                 memory_of("loss_mask", fields.loss_mask),
+                 memory_of("cu_seqlens", fields.cu_seqlens)});
     const GatherOptions options{
         .bos = bos, .eos = eos, .pad = pad, .shifted = shifted, .continued = continued};
     BatchTotals totals;
