@@ -81,9 +81,8 @@ void bind_order(py::module_& module) {
             [](const Order& order, std::uint64_t epoch, std::uint64_t first, std::uint64_t block,
                std::uint64_t stride, py::array out) {
                 const auto values = writable_1d<std::int64_t>(out, "out");
-                without_gil_if_long(values.size(), [&] {
-                    order.fill_blocks(epoch, first, block, stride, values);
-                });
+                without_gil_if_long(
+                    values.size(), [&] { order.fill_blocks(epoch, first, block, stride, values); });
             },
             py::arg("epoch"), py::arg("first"), py::arg("block"), py::arg("stride"),
             py::arg("out"));

@@ -193,12 +193,12 @@ py::tuple gather(const OwningTokenTable& self, const py::array& spans, const py:
     if (cu_seqlens) {
         fields.cu_seqlens = writable_1d<std::int32_t>(*cu_seqlens, "cu_seqlens");
     }
-    check_apart({memory_of("spans", spans_span), memory_of("row_offsets", offsets_span)},
-                {memory_of("input_ids", fields.input_ids), memory_of("labels", fields.labels),
-                 memory_of("position_ids", fields.position_ids),
-                 memory_of("segment_ids", fields.segment_ids),
-                 memory_of("loss_mask", fields.loss_mask),
-                 memory_of("cu_seqlens", fields.cu_seqlens)});
+    check_apart(
+        {memory_of("spans", spans_span), memory_of("row_offsets", offsets_span)},
+        {memory_of("input_ids", fields.input_ids), memory_of("labels", fields.labels),
+         memory_of("position_ids", fields.position_ids),
+         memory_of("segment_ids", fields.segment_ids), memory_of("loss_mask", fields.loss_mask),
+         memory_of("cu_seqlens", fields.cu_seqlens)});
     const GatherOptions options{
         .bos = bos, .eos = eos, .pad = pad, .shifted = shifted, .continued = continued};
     BatchTotals totals;

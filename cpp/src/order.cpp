@@ -73,8 +73,8 @@ void Order::fill_blocks(std::uint64_t epoch, std::uint64_t first, std::uint64_t 
         throw Error(ErrorKind::kArgument,
                     "the last block must end by num_samples=" + std::to_string(num_samples_) +
                         ", got first=" + std::to_string(first) +
-                        ", stride=" + std::to_string(stride) + ", " +
-                        std::to_string(num_blocks) + " blocks of " + std::to_string(block));
+                        ", stride=" + std::to_string(stride) + ", " + std::to_string(num_blocks) +
+                        " blocks of " + std::to_string(block));
     }
     const std::shared_ptr<const Epoch> keyed = checked_epoch(epoch);
     for (std::uint64_t k = 0; k < num_blocks; ++k) {
@@ -101,8 +101,7 @@ private:
     Permutation permutation_;
 };
 
-Shuffle::Shuffle(std::uint64_t num_samples, std::uint64_t seed)
-    : Order(num_samples), seed_(seed) {}
+Shuffle::Shuffle(std::uint64_t num_samples, std::uint64_t seed) : Order(num_samples), seed_(seed) {}
 
 std::shared_ptr<const Order::Epoch> Shuffle::epoch_at(std::uint64_t epoch) const {
     const std::scoped_lock lock(mutex_);

@@ -121,8 +121,8 @@ std::uint64_t Permutation::position_of(std::uint64_t index) const noexcept {
         return inverse_[index];
     }
     const std::uint64_t rotated = network_.backward(index);
-    std::uint64_t position = rotated >= offset_ ? rotated - offset_
-                                                : rotated + (num_samples_ - offset_);
+    std::uint64_t position =
+        rotated >= offset_ ? rotated - offset_ : rotated + (num_samples_ - offset_);
     if (swap_ && position < 2) {
         position ^= 1;
     }

@@ -62,9 +62,9 @@ struct Avx2Narrow : Avx2Base {
         };
         for (const auto& half : halves) {
             // n <= 2^31, so a value fits 32 bits.
-            const Vector value = _mm256_or_si256(
-                _mm256_sll_epi32(_mm256_cvtepu16_epi32(half[0]), count),
-                _mm256_cvtepu16_epi32(half[1]));
+            const Vector value =
+                _mm256_or_si256(_mm256_sll_epi32(_mm256_cvtepu16_epi32(half[0]), count),
+                                _mm256_cvtepu16_epi32(half[1]));
             store_bits(out, _mm256_cvtepu32_epi64(_mm256_castsi256_si128(value)));
             store_bits(out + 4, _mm256_cvtepu32_epi64(_mm256_extracti128_si256(value, 1)));
             out += 8;

@@ -1,9 +1,9 @@
 // The fill kernel, written once over a vector trait and compiled once per
 // instruction set (permutation_<isa>.cpp).
 //
-// A trait `Lanes` has: Mixer, Vector, kLanes, kVectors (in flight), and the functions broadcast, iota,
-// add, bit_xor, multiply_low, multiply_high, shift_right, subtract_if_reached,
-// load, store, any_equal, store_values.
+// A trait `Lanes` has: Mixer, Vector, kLanes, kVectors (in flight), and the functions broadcast,
+// iota, add, bit_xor, multiply_low, multiply_high, shift_right, subtract_if_reached, load, store,
+// any_equal, store_values.
 //
 //     group of kGroup consecutive values -> `left` is one number, first round scalar
 //     -> remaining rounds on kVectors vectors in flight -> store as int64
@@ -52,8 +52,8 @@ public:
     bool encrypt_group(std::uint64_t base, std::int64_t* out) const noexcept {
         const std::uint64_t left_value = base >> network_.right_bits;
         const auto right_value = static_cast<Word>(base & right_mask_);
-        const auto mixed = static_cast<Word>(
-            Mixer::mix(left_value ^ network_.keys[0]) >> right_shift_);
+        const auto mixed =
+            static_cast<Word>(Mixer::mix(left_value ^ network_.keys[0]) >> right_shift_);
         Vector left[kVectors];
         Vector right[kVectors];
         for (std::size_t v = 0; v < kVectors; ++v) {

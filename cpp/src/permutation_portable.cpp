@@ -47,9 +47,8 @@ struct PortableLanes {
         return map([&](std::size_t i) { return DoubleWord{a.lane[i]} * b.lane[i]; });
     }
     static Vector multiply_high(Vector a, Vector b) noexcept {
-        return map([&](std::size_t i) {
-            return (DoubleWord{a.lane[i]} * b.lane[i]) >> Mixer::kBits;
-        });
+        return map(
+            [&](std::size_t i) { return (DoubleWord{a.lane[i]} * b.lane[i]) >> Mixer::kBits; });
     }
     static Vector shift_right(Vector a, std::uint32_t count) noexcept {
         return map([&](std::size_t i) { return a.lane[i] >> count; });
@@ -71,8 +70,7 @@ struct PortableLanes {
     static void store_values(Vector left, Vector right, std::uint32_t right_bits,
                              std::int64_t* out) noexcept {
         for (std::size_t i = 0; i < kLanes; ++i) {
-            const std::uint64_t value =
-                (std::uint64_t{left.lane[i]} << right_bits) | right.lane[i];
+            const std::uint64_t value = (std::uint64_t{left.lane[i]} << right_bits) | right.lane[i];
             out[i] = static_cast<std::int64_t>(value);
         }
     }

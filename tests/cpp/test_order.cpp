@@ -20,9 +20,8 @@ std::vector<std::int64_t> filled(const Order& order, std::uint64_t epoch, std::u
 
 template <class Call>
 void check_refused(Call call) {
-    BOOST_CHECK_EXCEPTION(call(), Error, [](const Error& error) {
-        return error.kind() == ErrorKind::kArgument;
-    });
+    BOOST_CHECK_EXCEPTION(call(), Error,
+                          [](const Error& error) { return error.kind() == ErrorKind::kArgument; });
 }
 
 BOOST_AUTO_TEST_SUITE(order_suite)

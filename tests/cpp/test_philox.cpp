@@ -17,8 +17,8 @@ BOOST_AUTO_TEST_CASE(known_answers) {
         for (std::size_t i = 0; i < numbers.size(); ++i) {
             numbers[i] = tests::hexadecimal(words.at(i));
         }
-        const PhiloxBlock block = philox({numbers[0], numbers[1], numbers[2], numbers[3]},
-                                         {numbers[4], numbers[5]});
+        const PhiloxBlock block =
+            philox({numbers[0], numbers[1], numbers[2], numbers[3]}, {numbers[4], numbers[5]});
         const PhiloxBlock expected{numbers[6], numbers[7], numbers[8], numbers[9]};
         BOOST_TEST(block == expected, boost::test_tools::per_element());
     }

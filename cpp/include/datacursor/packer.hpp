@@ -61,8 +61,8 @@ ConcatProgress pack_concat(const LengthIndex& index, const LengthRule& rule, std
 // Throws Error (argument) if stride < 1, before < 0, totals has another size, a
 // document is out of range or a total reaches 2^63.
 void count_tokens(const LengthIndex& index, const LengthRule& rule,
-                  std::span<const std::int64_t> documents, std::int64_t stride,
-                  std::int64_t before, std::span<std::int64_t> totals);
+                  std::span<const std::int64_t> documents, std::int64_t stride, std::int64_t before,
+                  std::span<std::int64_t> totals);
 
 // A token's place: documents[place], `offset` tokens in.
 struct TokenPlace {

@@ -52,7 +52,7 @@ struct PermutationKey {
 // The Feistel network with its keys. Requires: kMaxTableSize < num_samples < 2^63.
 struct Network {
     std::uint64_t num_samples = 0;
-    std::uint64_t num_rows = 0;   // values of the left half
+    std::uint64_t num_rows = 0;  // values of the left half
     std::uint32_t right_bits = 0;
     std::uint32_t word_bits = 0;  // 16 up to kMaxNarrowSize, else 32
     std::size_t num_rounds = 0;   // 10 for 16-bit words, 8 for 32-bit words
@@ -88,8 +88,8 @@ private:
     std::uint64_t num_samples_;
     std::uint64_t offset_ = 0;
     bool swap_ = false;
-    Network network_;                      // n > kMaxTableSize
-    std::vector<std::uint16_t> table_;     // n <= kMaxTableSize
+    Network network_;                   // n > kMaxTableSize
+    std::vector<std::uint16_t> table_;  // n <= kMaxTableSize
     std::vector<std::uint16_t> inverse_;
 };
 

@@ -63,7 +63,8 @@ inline PhiloxBlock philox(PhiloxCounter counter, PhiloxKey key) noexcept {
 // A reader for set-up work (round keys, tables); not thread safe.
 class PhiloxStream {
 public:
-    PhiloxStream(PhiloxKey key, std::uint64_t stream, std::uint64_t word2, std::uint64_t word3) noexcept
+    PhiloxStream(PhiloxKey key, std::uint64_t stream, std::uint64_t word2,
+                 std::uint64_t word3) noexcept
         : key_(key), counter_{0, stream, word2, word3}, block_(philox(counter_, key)) {}
 
     // Return the next 64-bit word.
