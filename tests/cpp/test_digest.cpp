@@ -15,9 +15,9 @@ BOOST_AUTO_TEST_CASE(known_answers) {
     for (const tests::Words& words : tests::read_vectors("digest.txt")) {
         const std::uint64_t epoch = tests::decimal(words.at(0));
         const std::uint64_t count = tests::decimal(words.at(1));
-        std::vector<std::int64_t> spans;
-        for (std::size_t i = 0; i < 3 * count; ++i) {
-            spans.push_back(static_cast<std::int64_t>(tests::decimal(words.at(2 + i))));
+        std::vector<std::int64_t> spans(3 * count);
+        for (std::size_t i = 0; i < spans.size(); ++i) {
+            spans[i] = static_cast<std::int64_t>(tests::decimal(words.at(2 + i)));
         }
         Digest digest;
         digest.add_spans(epoch, spans);
