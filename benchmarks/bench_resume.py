@@ -323,12 +323,14 @@ def main() -> int:
     raced = race(scale)
     swept = sweep(scale)
     start = far(scale)
-    if options.plot is not None:
-        draw(options.plot, over_sizes(scale, raced))
+    grown = over_sizes(scale, raced) if options.plot else []
+    if options.plot:
+        draw(options.plot, grown)
     figures = {
         "race": [asdict(result) for result in raced],
         "sweep": [asdict(result) for result in swept],
         "start": asdict(start),
+        "over sizes": [asdict(result) for result in grown],
     }
     return report.conclude(claims_of(scale, raced, swept, start), figures, options.json)
 
