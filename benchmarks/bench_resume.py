@@ -40,6 +40,8 @@ class Scale:
     Attributes:
         num_samples: Size of the race.
         sizes: Sizes of the sweep.
+        min_ratio: How many times as fast as every peer; small where n is, for a permutation
+            that fits a cache costs its drawer little.
         rounds: Turns each way gets.
         max_spread: Slowest over fastest place that still counts as flat.
         with_memory: Whether the memory of all ways is measured; takes seconds each.
@@ -47,18 +49,14 @@ class Scale:
 
     num_samples: int
     sizes: tuple[int, ...]
+    min_ratio: float
     rounds: int
     max_spread: float
     with_memory: bool
 
-    @property
-    def min_ratio(self) -> float:
-        """1000 times at 10^7; a peer's time falls with n, so the claim does too."""
-        return self.num_samples / 10**4
 
-
-FULL = Scale(10**7, tuple(10**k for k in range(4, 13)), 5, 1.5, with_memory=True)
-CHECK = Scale(10**6, (10**4, 10**8, 10**12), 3, 3.0, with_memory=False)
+FULL = Scale(10**7, tuple(10**k for k in range(4, 13)), 1000, 5, 1.5, with_memory=True)
+CHECK = Scale(10**6, (10**4, 10**8, 10**12), 10, 3, 3.0, with_memory=False)
 
 
 @dataclass(frozen=True)
@@ -323,12 +321,14 @@ def main() -> int:
     raced = race(scale)
     swept = sweep(scale)
     start = far(scale)
-    if options.plot is not None:
-        draw(options.plot, over_sizes(scale, raced))
+    grown = over_sizes(scale, raced) if options.plot else []
+    if options.plot:
+        draw(options.plot, grown)
     figures = {
         "race": [asdict(result) for result in raced],
         "sweep": [asdict(result) for result in swept],
         "start": asdict(start),
+        "over sizes": [asdict(result) for result in grown],
     }
     return report.conclude(claims_of(scale, raced, swept, start), figures, options.json)
 
