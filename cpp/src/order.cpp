@@ -77,6 +77,10 @@ void Order::fill_blocks(std::uint64_t epoch, std::uint64_t first, std::uint64_t 
                         " blocks of " + std::to_string(block));
     }
     const std::shared_ptr<const Epoch> keyed = checked_epoch(epoch);
+    if (stride == block) {
+        keyed->fill(first, out);
+        return;
+    }
     for (std::uint64_t k = 0; k < num_blocks; ++k) {
         keyed->fill(first + k * stride, out.subspan(k * block, block));
     }

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from datacursor.checks import MAX_EPOCH, require_integer
 from datacursor.contributions import Contributions, Layout, add_digests
-from datacursor.cursor import Cursor
+from datacursor.cursor import DATA_UNVERIFIED, DROP_LAST, Cursor
 from datacursor.errors import CommitError, StaleIteratorError
 from datacursor.matching import match
 
@@ -35,7 +35,9 @@ def first_cursor(contributions: Contributions, layout: Layout) -> Cursor:
         seed=contributions.order.seed,
         seq_len=contributions.seq_len,
         replicas=layout.num_replicas,
-    ).replace(drop_last=layout.drop_last, data_unverified=contributions.data_unverified)
+        critical_flags=DROP_LAST if layout.drop_last else 0,
+        optional_flags=DATA_UNVERIFIED if contributions.data_unverified else 0,
+    )
 
 
 def next_epoch(epoch: int, digest: bytes = _NO_DIGEST) -> dict[str, int | bytes]:

@@ -12,6 +12,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -184,7 +185,7 @@ class Contributions(ABC):
             f"position {cursor.position}, the sampler seq_len={self.seq_len}"
         )
 
-    @property
+    @cached_property
     def plan_digest(self) -> bytes:
         """BLAKE2b of the order's and the packing's parameters, 16 bytes."""
         parameters = {"order": self.order.parameters, "packing": self.packing_parameters}

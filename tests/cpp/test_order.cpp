@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(epochs_and_seeds_differ) {
 BOOST_AUTO_TEST_CASE(blocks_are_equally_spaced_parts) {
     const Shuffle order(6000, 1);
     const std::vector<std::int64_t> whole = filled(order, 2, 0, 6000);
-    std::vector<std::int64_t> blocks(3 * 100);
+    std::vector<std::int64_t> blocks(300);
     order.fill_blocks(2, 50, 3, 59, blocks);
     for (std::size_t k = 0; k < 100; ++k) {
         for (std::size_t i = 0; i < 3; ++i) {
@@ -76,11 +76,13 @@ BOOST_AUTO_TEST_CASE(threads_share_an_order) {
     for (const std::uint64_t n : {500U, 50000U}) {
         const Shuffle order(n, 9);
         std::vector<std::vector<std::int64_t>> expected;
+        expected.reserve(4);
         for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
             expected.push_back(filled(order, epoch, 0, 500));
         }
         std::atomic<int> wrong = 0;
         std::vector<std::thread> threads;
+        threads.reserve(4);
         for (std::uint64_t thread = 0; thread < 4; ++thread) {
             threads.emplace_back([&, thread] {
                 for (std::uint64_t turn = 0; turn < 50; ++turn) {

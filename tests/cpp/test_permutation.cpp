@@ -19,6 +19,31 @@ std::vector<std::int64_t> filled(const Permutation& permutation, std::uint64_t f
     return out;
 }
 
+Network make_network(std::uint64_t num_samples, std::uint32_t right_bits) {
+    const bool narrow = num_samples <= kMaxNarrowSize;
+    Network network{.num_samples = num_samples,
+                    .num_rows = ((num_samples - 1) >> right_bits) + 1,
+                    .right_bits = right_bits,
+                    .word_bits = narrow ? 16U : 32U,
+                    .num_rounds = narrow ? 10U : 8U};
+    for (std::size_t i = 0; i < network.num_rounds; ++i) {
+        network.keys[i] =
+            static_cast<std::uint32_t>(i * 40503 + 17) & (narrow ? 0xFFFFU : 0xFFFFFFFFU);
+    }
+    return network;
+}
+
+void check_kernel(const FillKernel& kernel, const Network& network, std::uint64_t first) {
+    const FillFunction fill = network.word_bits == 16 ? kernel.fill_narrow : kernel.fill_wide;
+    std::vector<std::int64_t> out(1000);
+    fill(network, first, out.size(), out.data());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        const std::uint64_t expected = network.forward(first + i);
+        BOOST_REQUIRE(static_cast<std::uint64_t>(out[i]) == expected);
+        BOOST_REQUIRE(network.backward(expected) == first + i);
+    }
+}
+
 BOOST_AUTO_TEST_SUITE(permutation_suite)
 
 BOOST_AUTO_TEST_CASE(known_answers) {
@@ -42,7 +67,7 @@ BOOST_AUTO_TEST_CASE(every_index_comes_once) {
             BOOST_TEST(permutation.index_at(position) ==
                        static_cast<std::uint64_t>(indices[position]));
         }
-        std::sort(indices.begin(), indices.end());
+        std::ranges::sort(indices);
         for (std::uint64_t i = 0; i < n; ++i) {
             BOOST_REQUIRE(static_cast<std::uint64_t>(indices[i]) == i);
         }
@@ -65,31 +90,16 @@ BOOST_AUTO_TEST_CASE(any_window_is_a_part_of_the_whole) {
     }
 }
 
-// The chosen kernel and the portable one against the definition, at both word sizes.
+// Both kernels against the definition, at the sizes where word and row sizes change.
 BOOST_AUTO_TEST_CASE(kernels_equal_the_scalar_network) {
-    for (const std::uint64_t n : {std::uint64_t{4097}, std::uint64_t{5000}, std::uint64_t{1} << 31,
-                                  (std::uint64_t{1} << 31) + 1, (std::uint64_t{1} << 63) - 1}) {
-        Network network{.num_samples = n};
-        network.right_bits = n == 4097 || n == 5000 ? 7 : (n >> 32 != 0 ? 32 : 16);
-        network.num_rows = ((n - 1) >> network.right_bits) + 1;
-        network.word_bits = n <= kMaxNarrowSize ? 16 : 32;
-        network.num_rounds = n <= kMaxNarrowSize ? 10 : 8;
-        for (std::size_t i = 0; i < network.num_rounds; ++i) {
-            network.keys[i] = static_cast<std::uint32_t>(i * 40503 + 17) &
-                              (network.word_bits == 16 ? 0xFFFF : 0xFFFFFFFF);
-        }
-        for (const FillKernel* kernel : {&fill_kernel(), &kPortableKernel}) {
-            const FillFunction fill =
-                network.word_bits == 16 ? kernel->fill_narrow : kernel->fill_wide;
-            for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{61}, n - 1000}) {
-                std::vector<std::int64_t> out(1000);
-                fill(network, first, out.size(), out.data());
-                for (std::size_t i = 0; i < out.size(); ++i) {
-                    const std::uint64_t expected = network.forward(first + i);
-                    BOOST_REQUIRE(static_cast<std::uint64_t>(out[i]) == expected);
-                    BOOST_REQUIRE(network.backward(expected) == first + i);
-                }
-            }
+    constexpr std::uint64_t kOne = 1;
+    for (const Network& network :
+         {make_network(4097, 7), make_network(5000, 7), make_network(kOne << 31, 16),
+          make_network((kOne << 31) + 1, 16), make_network((kOne << 63) - 1, 32)}) {
+        for (const std::uint64_t first :
+             {std::uint64_t{0}, std::uint64_t{61}, network.num_samples - 1000}) {
+            check_kernel(fill_kernel(), network, first);
+            check_kernel(kPortableKernel, network, first);
         }
     }
 }
