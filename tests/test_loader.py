@@ -90,6 +90,28 @@ def test_an_iterator_that_was_replaced_before_its_commit_is_stale(num_workers: i
 
 
 @WORKERS
+def test_the_newest_of_several_iterators_is_the_live_one(num_workers: int) -> None:
+    sampler, loader = make(num_workers=num_workers)
+    first, second = iter(loader), iter(loader)
+    assert next(second).tolist() == order(24, 0)[:2]
+    with pytest.raises(dc.StaleIteratorError, match="iterated again"):
+        next(first)
+    sampler.commit()
+    assert sampler.cursor.position == 2
+
+
+def test_a_loader_that_was_only_begun_leaves_other_loaders_alone() -> None:
+    sampler, loader = make()
+    iter(loader)
+    plain: torch.utils.data.DataLoader[int] = torch.utils.data.DataLoader(
+        Numbers(24), batch_size=2, sampler=sampler
+    )
+    for _ in islice(plain, 3):
+        sampler.commit()
+    assert sampler.cursor.position == 6
+
+
+@WORKERS
 def test_a_second_loop_delivers_what_the_first_did_not_commit(num_workers: int) -> None:
     sampler, loader = make(num_workers=num_workers)
     for number, _ in enumerate(loader):

@@ -11,7 +11,8 @@ one cursor of a sampler and the session of its live iterator.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from datacursor.checks import MAX_EPOCH, require_integer
@@ -187,7 +188,7 @@ class CommitTracker:
         self.cursor = first_cursor(contributions, layout)
         self.session: Session | None = None
         self.has_committed = False
-        self._reserved: Session | None = None
+        self._drawn_session: Session | None = None
         self._num_partial = 0
         self._is_fresh = True  # never committed, loaded or sought
         self._is_loaded = False  # loaded, and not committed since
@@ -218,18 +219,26 @@ class CommitTracker:
             None if delivered is None else session.num_contributions(session.committed, delivered),
         )
 
-    def reserve(self) -> Session:
-        """Start a session that counts deliveries; the next `begin` draws for it."""
+    def begin_counted(self) -> Session:
+        """Start a session that counts deliveries; the loader it is for draws it later."""
         session = self.begin()
         session.delivered = 0
-        self._reserved = session
         return session
 
+    @contextmanager
+    def drawing_for(self, session: Session) -> Iterator[None]:
+        """Let an iterator that begins inside draw for a session that has begun already."""
+        self._drawn_session = session
+        try:
+            yield
+        finally:
+            self._drawn_session = None
+
     def begin(self) -> Session:
-        """Start a session at the cursor, or return the reserved one; others become stale."""
-        reserved, self._reserved = self._reserved, None
-        if reserved is not None and reserved is self.session:
-            return reserved
+        """Start a session at the cursor, unless one is waiting to be drawn; others become stale."""
+        waiting, self._drawn_session = self._drawn_session, None
+        if waiting is not None and waiting is self.session:
+            return waiting
         self._watch_for_misfit()
         self._end_session("the sampler was iterated again")
         cursor = self.settled()

@@ -90,13 +90,15 @@ class CursorLoader(DataLoader[T]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # DataLoader names its own class
         """Deliver batches from the cursor to the end of its epoch."""
         tracker = self._cursor_sampler._tracker
-        session = tracker.reserve()
+        session = tracker.begin_counted()
         if self._seeds_workers:
             cursor = session.start
             counter = (tracker.layout.rank, 0, cursor.epoch, cursor.position)
             word = _core.philox(counter, (cursor.seed, _WORKER_STREAM))[0]
             self.generator.manual_seed(word >> 1)
-        return _Deliveries(self, super().__iter__(), session)
+        with tracker.drawing_for(session):  # with workers, which are given batches at once
+            batches = super().__iter__()
+        return _Deliveries(self, batches, session)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the sampler's state: the committed position."""
@@ -145,6 +147,7 @@ class _Deliveries:
         self._loader = loader
         self._batches = batches
         self._session = session
+        self._tracker = loader._cursor_sampler._tracker
         self._num_delivered = 0
 
     def __iter__(self) -> _Deliveries:
@@ -158,7 +161,8 @@ class _Deliveries:
         session.require_live()
         is_delivered = False
         try:
-            batch = next(self._batches)
+            with self._tracker.drawing_for(session):  # without workers, at the first batch
+                batch = next(self._batches)
             is_delivered = True
         except StopIteration:
             self._require_all_delivered()
