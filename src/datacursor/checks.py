@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import operator
+from contextlib import suppress
 from typing import SupportsIndex
+
+import numpy as np
 
 from datacursor.errors import ArgumentError
 
@@ -25,11 +28,11 @@ def require_integer(name: str, value: SupportsIndex, low: int, high: int) -> int
         TypeError: The value is not an integer.
         ArgumentError: The value is out of range.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
+    number = None
+    if not isinstance(value, (bool, np.bool_)):
+        with suppress(TypeError):
+            number = operator.index(value)
+    if number is None:
         raise TypeError(f"{name} must be an integer, got {name}={value!r}")
     if not low <= number < high:
         raise ArgumentError(f"{name} must be in [{low}, {_readable(high)}), got {name}={number}")
