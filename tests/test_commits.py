@@ -253,6 +253,19 @@ def test_fewer_samples_than_the_position_end_the_epoch() -> None:
     assert smaller.cursor.accepted == ("num_samples",)
 
 
+def test_an_accepted_difference_counts_the_digest_from_there() -> None:
+    tracker = make()
+    issue(tracker, 5)
+    tracker.commit(5)
+    larger = make(n=30)
+    larger.load(tracker.cursor, {"num_samples"})
+    assert (place(larger), larger.cursor.digest_first) == ((0, 10), 10)
+    assert larger.cursor.identity_digest == bytes(16)
+    issue(larger, 2)
+    larger.commit(2)
+    assert larger.cursor.identity_digest == digest(0, 10, 14, n=30)
+
+
 @pytest.mark.parametrize(
     ("allow_changed", "error"),
     [({"speed"}, ArgumentError), ("seed", TypeError), ({3}, ArgumentError)],
