@@ -13,7 +13,7 @@ namespace datacursor {
 namespace {
 
 // Up to this many blocks of a window, their places in the data are looked up, not computed.
-constexpr std::uint64_t kMaxStarts = 4096;
+constexpr std::uint64_t kMaxStarts = 65536;
 
 }  // namespace
 
@@ -83,12 +83,23 @@ private:
         const std::uint64_t first_block = first / block_size_;
         const std::uint64_t num_blocks = (size + block_size_ - 1) / block_size_;
         if (num_blocks <= kMaxStarts) {
-            for (std::uint64_t i = 0; i < num_blocks; ++i) {
-                window.starts.push_back(
-                    static_cast<std::int64_t>(block_at(first_block + i) * block_size_));
-            }
+            window.starts = starts_of(first_block, num_blocks);
         }
         return std::make_shared<const Window>(std::move(window));
+    }
+
+    // Return the first index of each block at these places; the tail's place may be the last.
+    [[nodiscard]] std::vector<std::int64_t> starts_of(std::uint64_t first,
+                                                      std::uint64_t count) const {
+        std::vector<std::int64_t> starts(count, static_cast<std::int64_t>(num_blocks_));
+        if (blocks_) {
+            const std::uint64_t whole = std::min(count, num_blocks_ - first);
+            blocks_->fill(first, std::span(starts).first(whole));
+        }
+        for (std::int64_t& start : starts) {
+            start *= static_cast<std::int64_t>(block_size_);
+        }
+        return starts;
     }
 
     void fill_window(const Window& window, std::uint64_t begin, std::span<std::int64_t> out) const {

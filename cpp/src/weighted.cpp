@@ -1,5 +1,7 @@
 #include "datacursor/weighted.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "datacursor/error.hpp"
 #include "datacursor/philox.hpp"
+#include "prefetch.hpp"
 
 namespace datacursor {
 namespace {
@@ -67,11 +70,7 @@ public:
         : order_(order), key_{order.seed_, epoch} {}
 
     [[nodiscard]] std::uint64_t index_at(std::uint64_t position) const override {
-        const std::uint64_t num_columns = order_.num_samples();
-        PhiloxStream words(key_, position, num_columns, static_cast<std::uint64_t>(kId));
-        const std::uint64_t number = words.bounded(num_columns);
-        const Column& column = order_.columns_[number];
-        return words.bounded(order_.capacity_) < column.threshold ? number : column.alias;
+        return resolve(draw_at(position));
     }
 
     [[nodiscard]] std::uint64_t position_of(std::uint64_t index) const override {
@@ -80,12 +79,42 @@ public:
     }
 
     void fill(std::uint64_t first, std::span<std::int64_t> out) const override {
-        for (std::size_t i = 0; i < out.size(); ++i) {
-            out[i] = static_cast<std::int64_t>(index_at(first + i));
+        // Many columns are fetched from memory at a time.
+        std::array<Draw, kBatchSize> draws;
+        while (!out.empty()) {
+            const std::size_t count = std::min(out.size(), draws.size());
+            for (std::size_t i = 0; i < count; ++i) {
+                draws[i] = draw_at(first + i);
+                prefetch(&order_.columns_[draws[i].column]);
+            }
+            for (std::size_t i = 0; i < count; ++i) {
+                out[i] = static_cast<std::int64_t>(resolve(draws[i]));
+            }
+            first += count;
+            out = out.subspan(count);
         }
     }
 
 private:
+    static constexpr std::size_t kBatchSize = 64;
+
+    struct Draw {
+        std::uint64_t column;
+        std::uint64_t level;  // below the capacity
+    };
+
+    [[nodiscard]] Draw draw_at(std::uint64_t position) const {
+        const std::uint64_t num_columns = order_.num_samples();
+        PhiloxStream words(key_, position, num_columns, static_cast<std::uint64_t>(kId));
+        const std::uint64_t column = words.bounded(num_columns);
+        return {.column = column, .level = words.bounded(order_.capacity_)};
+    }
+
+    [[nodiscard]] std::uint64_t resolve(const Draw& draw) const {
+        const Column& column = order_.columns_[draw.column];
+        return draw.level < column.threshold ? draw.column : column.alias;
+    }
+
     const Weighted& order_;
     PhiloxKey key_;
 };

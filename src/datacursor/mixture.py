@@ -127,7 +127,7 @@ class Mixture(CoreOrder):
         """
         return self._core.draw_at(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
-            require_integer("position", position, 0, self._core.num_positions),
+            require_integer("position", position, 0, self._num_positions),
         )
 
     def counts(self, epoch: int, position: int) -> NDArray[np.int64]:
@@ -146,7 +146,7 @@ class Mixture(CoreOrder):
         counts = np.empty(len(self.orders), dtype=np.int64)
         self._core.count_draws(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
-            require_integer("position", position, 0, self._core.num_positions + 1),
+            require_integer("position", position, 0, self._num_positions + 1),
             counts,
         )
         return counts

@@ -209,6 +209,7 @@ class CoreOrder(Order):
     def __init__(self, num_samples: int, seed: int = 0) -> None:
         super().__init__(num_samples, seed)
         self._core = self._make_core()
+        self._num_positions = self._core.num_positions
 
     @abstractmethod
     def _make_core(self) -> _core.Order: ...
@@ -216,13 +217,13 @@ class CoreOrder(Order):
     def num_positions(self, epoch: int) -> int:
         """As `Order.num_positions`."""
         require_integer("epoch", epoch, 0, MAX_EPOCH)
-        return self._core.num_positions
+        return self._num_positions
 
     def index_at(self, epoch: int, position: int) -> int:
         """As `Order.index_at`."""
         return self._core.index_at(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
-            require_integer("position", position, 0, self._core.num_positions),
+            require_integer("position", position, 0, self._num_positions),
         )
 
     def position_of(self, epoch: int, index: int) -> int:
@@ -240,7 +241,7 @@ class CoreOrder(Order):
         _require_array(out)
         self._core.fill(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
-            require_integer("first", first, 0, self._core.num_positions + 1),
+            require_integer("first", first, 0, self._num_positions + 1),
             out,
             require_integer("num_threads", num_threads, 1, _MAX_THREADS + 1),
         )
@@ -252,7 +253,7 @@ class CoreOrder(Order):
         _require_array(out)
         self._core.fill_blocks(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
-            require_integer("first", first, 0, self._core.num_positions + 1),
+            require_integer("first", first, 0, self._num_positions + 1),
             require_integer("block", block, 1, MAX_COUNT),
             require_integer("stride", stride, 1, MAX_COUNT),
             out,

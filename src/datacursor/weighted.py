@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_integer
+from datacursor.checks import MAX_COUNT, require_integer
 from datacursor.errors import ArgumentError
 from datacursor.order import WEIGHTED_ID, CoreOrder
 
@@ -59,11 +59,6 @@ class Weighted(CoreOrder):
         little_endian = self._weights.astype("<f8", copy=False)
         digest = hashlib.blake2b(little_endian.tobytes(), digest_size=16).hexdigest()
         return {"weights": digest, "num_positions": self._num_positions}
-
-    def num_positions(self, epoch: int) -> int:
-        """Return the draws in an epoch."""
-        require_integer("epoch", epoch, 0, MAX_EPOCH)
-        return self._num_positions
 
     def _make_core(self) -> _core.Order:
         return _core.Weighted(self._weights, self._num_positions, self.seed)
