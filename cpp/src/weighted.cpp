@@ -41,7 +41,8 @@ std::vector<std::uint64_t> masses_of(std::span<const double> weights) {
     std::vector<std::uint64_t> masses;
     masses.reserve(weights.size());
     for (const double weight : weights) {
-        masses.push_back(static_cast<std::uint64_t>(std::floor(std::ldexp(weight, scale) + 0.5)));
+        // std::round is exact; adding 1/2 would round again, at 2^52 and just below 1/2.
+        masses.push_back(static_cast<std::uint64_t>(std::round(std::ldexp(weight, scale))));
     }
     return masses;
 }
