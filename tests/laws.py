@@ -90,9 +90,20 @@ def one_to_one(order: Order, epoch: int, indices: Sequence[int]) -> None:
     assert [order.position_of(epoch, index) for index in held] == list(range(count))
 
 
-class Drawing(Order, Protocol):
+class Source(Protocol):
+    """An order that another one draws from."""
+
+    @property
+    def num_samples(self) -> int: ...
+    def num_positions(self, epoch: int) -> int: ...
+    def indices(self, epoch: int, first: int, count: int) -> Any: ...
+
+
+class Drawing(Protocol):
     """An order that draws from several others."""
 
+    def num_positions(self, epoch: int) -> int: ...
+    def index_at(self, epoch: int, position: int) -> int: ...
     def draw_at(self, epoch: int, position: int) -> tuple[int, int]: ...
     def counts(self, epoch: int, position: int) -> Any: ...
 
@@ -116,7 +127,7 @@ def exact_counts(
     assert list(mixture.counts(epoch, num_positions)) == seen
 
 
-def continued(mixture: Drawing, num_epochs: int, sources: Sequence[Order]) -> None:
+def continued(mixture: Drawing, num_epochs: int, sources: Sequence[Source]) -> None:
     """What is drawn from a source, over all epochs of the mixture, is its own order continued."""
     drawn: list[list[int]] = [[] for _ in sources]
     for epoch in range(num_epochs):

@@ -214,7 +214,9 @@ class Mixture(Indexed):
         earlier = epoch * self.draws_before(self.num_blocks())[source]
         order = self.sources[source]
         draw = earlier + self.counts(epoch, position)[source]
-        return source, order.index_at(*divmod(draw, order.num_positions(0)))
+        source_epoch, source_position = divmod(draw, order.num_positions(0))
+        assert source_epoch < 2**40, "there is no such epoch of the source"
+        return source, order.index_at(source_epoch, source_position)
 
     def index_at(self, epoch: int, position: int) -> int:
         source, index = self.draw_at(epoch, position)

@@ -78,7 +78,7 @@ def test_quotas_by_largest_remainder(weights: list[float], block: int, quotas: l
 
 
 def test_an_epoch_ends_before_or_after_its_source_does() -> None:
-    sources = [Shuffle(23, 1), Sequential(7)]
+    sources: list[Shuffle | Sequential] = [Shuffle(23, 1), Sequential(7)]
     by_stopping = {"first_exhausted": 20, "all_exhausted": 40}  # 7 * 3 < 23 <= 7 * 4; 3 * 2 < 7
     for stopping, num_positions in by_stopping.items():
         mixture = Mixture(sources, [(0, [7, 3])], 10, stopping)
