@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,18 +17,24 @@ constexpr int kCapacityBits = 62;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::kArgument, message); }
 
+// std::to_string would show 1e-300 as 0.
+std::string shown(double value) {
+    std::ostringstream text;
+    text << value;
+    return text.str();
+}
+
 double sum_of(std::span<const double> weights) {
     double sum = 0;
     for (std::size_t i = 0; i < weights.size(); ++i) {
         if (!std::isfinite(weights[i]) || weights[i] < 0) {
             refuse("weights must be finite and at least 0, got weights[" + std::to_string(i) +
-                   "]=" + std::to_string(weights[i]));
+                   "]=" + shown(weights[i]));
         }
         sum += weights[i];
     }
     if (!std::isfinite(sum) || sum <= 0) {
-        refuse("weights must have a sum above 0 that is finite, got a sum of " +
-               std::to_string(sum));
+        refuse("weights must have a sum above 0 that is finite, got a sum of " + shown(sum));
     }
     return sum;
 }

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_integer
-from datacursor.errors import ArgumentError
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_integer, require_vector
 from datacursor.order import WEIGHTED_ID, CoreOrder
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 
 class Weighted(CoreOrder):
@@ -69,12 +68,7 @@ class Weighted(CoreOrder):
         return _core.Weighted(self._weights, self._num_positions, self.seed)
 
 
-def _as_weights(weights: ArrayLike) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _as_weights(weights: ArrayLike) -> NDArray[np.float64]:
     """Return weights as an array of our own."""
-    array = np.array(weights)
-    if array.ndim != 1 or array.dtype.kind not in "iuf" or len(array) == 0:
-        raise ArgumentError(
-            "weights must be a non-empty 1-D array of numbers, got "
-            f"{array.dtype} of shape {array.shape}"
-        )
-    return np.ascontiguousarray(array, dtype=np.float64)
+    numbers = require_vector("weights", weights, "iuf", "a non-empty 1-D array of numbers")
+    return np.array(numbers, dtype=np.float64, order="C")
