@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import laws
@@ -114,6 +116,28 @@ def test_the_end_of_the_largest_order() -> None:
         order = BlockShuffle(LARGEST, *shape)
         laws.round_trip(order, LAST_EPOCH, [0, 2**62 - 1, 2**62, LARGEST - 1])
         laws.same_by_every_way(order, LAST_EPOCH, LARGEST - 20, 20)
+
+
+WITHOUT_THREADS = """
+import resource
+import numpy as np
+from datacursor.block_shuffle import BlockShuffle
+
+out = np.zeros(2**22, dtype=np.int64)
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = (pages + 512) * resource.getpagesize()  # less than the stack of one more thread
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+order = BlockShuffle(2**22, 64, 64, 1)
+order.fill(0, 0, out, num_threads=32)
+assert order.position_of(0, int(out[-1])) == 2**22 - 1
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory as Linux does")
+def test_a_fill_does_without_threads_it_cannot_have() -> None:
+    command = [sys.executable, "-c", WITHOUT_THREADS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", ["num_samples", "block_size", "window_blocks", "seed"])
