@@ -34,7 +34,7 @@ class Weighted(CoreOrder):
     Example:
         >>> order = Weighted([1.0, 0.0, 3.0], seed=1, num_positions=1000)
         >>> np.bincount(order.indices(0, 0, 1000)).tolist()
-        [251, 0, 749]
+        [273, 0, 727]
 
     Source:
         Alias method: Walker 1977, Vose 1991; in integers, as weighted.hpp defines it.
