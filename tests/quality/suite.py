@@ -82,6 +82,7 @@ MIN_WINDOWED = 1000
 
 NUM_SEEDS = 4
 MAX_KEYS = 20_000
+"""Orders of a code book; those of all n! orders may be more."""
 MAX_COUNTED = 300_000
 """Indices of a code book in which cycles and inversions are counted."""
 
@@ -121,7 +122,8 @@ class Examination:
 
     def p_values(self) -> Iterator[tuple[str, float]]:
         if self.n <= MAX_ENUMERATED:
-            yield "all orders", statistics.all_orders(self.whole(50 * factorial(self.n)))
+            count = max(MAX_KEYS, 50 * factorial(self.n))
+            yield "all orders", statistics.all_orders(self.whole(count))
         elif self.n <= MAX_WHOLE:
             count = min(MAX_KEYS, self.effort.code_book // self.n)
             yield from permutation_statistics(self.whole(count))
