@@ -23,7 +23,8 @@ NEEDS = {
         "test_scenarios.py",
     ],
     "pyarrow": ["test_demo.py", "test_tokens.py"],
-    "matplotlib": ["test_plots.py"],
+    "matplotlib": ["test_plots.py", "quality/picture.py"],
+    "scipy": ["quality"],
 }
 collect_ignore = [
     name
