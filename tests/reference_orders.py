@@ -179,9 +179,8 @@ class Mixture(Indexed):
     def num_blocks(self) -> int:
         """Reading: each epoch is measured alone, as if every source began anew in it."""
         sizes = [source.num_positions(0) for source in self.sources]
-        endless = min(2**62 // self.block, 2**55)
         if self.stopping == "forever":
-            return endless
+            return 2**48 // self.block
 
         def too_many(number: int) -> bool:
             return any(d > m for d, m in zip(self.draws_before(number), sizes, strict=True))
@@ -193,7 +192,7 @@ class Mixture(Indexed):
             number = first_where(too_many, 2**64) - 1
         else:
             number = first_where(all_given, 2**64)
-        assert 0 < number < endless, "no block, or no end"
+        assert 0 < number < min(2**62 // self.block, 2**55), "no block, or no end"
         return number
 
     def num_positions(self, epoch: int) -> int:

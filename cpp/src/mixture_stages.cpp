@@ -12,6 +12,7 @@ namespace datacursor {
 namespace {
 
 constexpr std::uint64_t kMaxPositions = std::uint64_t{1} << 62;
+constexpr std::uint64_t kForeverPositions = std::uint64_t{1} << 48;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::kArgument, message); }
 
@@ -84,8 +85,11 @@ std::uint64_t MixtureStages::stage_blocks(std::size_t number) const {
 std::uint64_t MixtureStages::count_blocks(std::span<const std::uint64_t> sizes,
                                           Stopping stopping) const {
     const std::uint64_t most = std::min(kMaxPositions / block_, kSubPermutationLimit);
+    if (stopping == Stopping::kForever) {
+        return kForeverPositions / block_;
+    }
     std::uint64_t num_blocks = most;
-    for (std::size_t number = 0; stopping != Stopping::kForever; ++number) {
+    for (std::size_t number = 0;; ++number) {
         // Whole blocks of this stage until a source is exhausted: the first or the last one.
         const Stage& stage = stages_[number];
         std::uint64_t fewest = stage_blocks(number);
@@ -117,9 +121,10 @@ std::uint64_t MixtureStages::count_blocks(std::span<const std::uint64_t> sizes,
         refuse("stopping='first_exhausted' leaves no whole block of " + std::to_string(block_) +
                " positions: an order holds less than its quota; use a smaller block");
     }
-    if (num_blocks >= most && stopping != Stopping::kForever) {
+    if (num_blocks >= most) {
         refuse(
-            "the epoch never ends: an order is not exhausted, or not within 2**62 positions; "
+            "the epoch never ends: an order is not exhausted, or not within 2**62 positions and "
+            "2**55 blocks; "
             "give it a weight above 0, or use stopping='forever'");
     }
     return num_blocks;

@@ -13,7 +13,8 @@ class BlockShuffle(CoreOrder):
     For data that is read in blocks: Parquet row groups, remote shards. Consecutive
     positions stay within `window_blocks` blocks, wherever those lie in the data. The
     larger the window, the better the mixing; a window over all blocks is a full shuffle.
-    A short last block stays behind the others, in the last window.
+    A short last block stays behind the others: in the last window where that has room for a
+    block, else as a window of its own.
 
     Args:
         num_samples: Number of indices, 1 <= num_samples < 2**63.

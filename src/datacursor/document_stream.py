@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from datacursor import _core
 from datacursor.skip_table import Lengths, SkipTable
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from datacursor.order import Order
 
 _ENDLESS_TOKENS = 2**62
+_NUM_PROBED = 2**16  # documents of an endless order that must not all be empty
 
 
 class DocumentStream:
@@ -37,11 +41,14 @@ class DocumentStream:
         return self.order.num_positions(epoch)
 
     def num_tokens(self, epoch: int) -> int:
-        """Return the tokens of an epoch, bos and eos included; 2**62 if it never ends."""
+        """Return the tokens of an epoch, bos and eos included; 2**62 if it never ends.
+
+        An endless order whose first 65,536 documents are empty counts as one without tokens.
+        """
         if self.order.is_permutation:
             return self.lengths.num_tokens
         if self.order.is_endless:
-            return _ENDLESS_TOKENS if self.lengths.num_tokens > 0 else 0
+            return self._endless_tokens
         return self._table_of(epoch).num_tokens()
 
     def num_empty(self, epoch: int) -> int:
@@ -72,6 +79,22 @@ class DocumentStream:
         length = int(self.lengths.index.lengths(document, 1)[0])
         has_virtual = length > 0 or self.lengths.keep_empty
         return offset < length + (self.lengths.num_virtual if has_virtual else 0)
+
+    @cached_property
+    def _endless_tokens(self) -> int:
+        """2**62, or 0 if the documents that come first have no token: the rest has none either."""
+        first = self.order.indices(0, 0, _NUM_PROBED)
+        total = np.zeros(1, dtype=np.int64)
+        _core.count_tokens(
+            self.lengths.index,
+            first,
+            num_virtual=self.lengths.num_virtual,
+            keep_empty=self.lengths.keep_empty,
+            stride=len(first),
+            before=0,
+            totals=total,
+        )
+        return _ENDLESS_TOKENS if total[0] > 0 else 0
 
     def _table_of(self, epoch: int) -> SkipTable:
         if self._table is None or self._table.epoch != epoch:

@@ -56,7 +56,7 @@ class Mixture(CoreOrder):
         block: Positions in a block, 1 <= block <= 65536.
         stopping: Where an epoch ends, in whole blocks: "first_exhausted" before a block that
             would draw more from an order than it holds, "all_exhausted" once every order has
-            given all it holds, "forever" never (after 2**62 positions at most).
+            given all it holds, "forever" never (after 2**48 positions).
         stages: (position, weights) pairs: other weights from a position of every epoch on, a
             multiple of block. What lies before is not touched.
 

@@ -44,7 +44,7 @@ class Order(ABC):
     Attributes:
         order_id: Names the order in every cursor, 1 <= order_id < 2**16.
         is_permutation: Whether every epoch holds every index exactly once.
-        is_endless: Whether an epoch is longer than any run; 2**55 positions or more.
+        is_endless: Whether an epoch is longer than any run.
         num_samples: Number of indices, 1 <= num_samples < 2**63.
         seed: The user's number, 0 <= seed < 2**64.
     """

@@ -7,8 +7,9 @@
 //     blocks        | block 3 | block 0 | block 4 | block 1 | block 2 | tail |   shuffle-1
 //     windows of 2  |     window 0      |     window 1      |    window 2    |   shuffle-1 each
 //
-// The tail, shorter than block_size, stays behind the shuffled blocks, so any
-// number of samples is a bijection and every other window has the same size.
+// The tail, shorter than block_size, stays behind the shuffled blocks: in the last window
+// where that has room for a block, else as a window of its own. So any number of samples is
+// a bijection, and every window but the last has the same size.
 //
 // Keys: the blocks use stream 0 with n = number of whole blocks, window w uses
 // sub-permutation w of purpose kBlockWindow with n = samples in the window; all

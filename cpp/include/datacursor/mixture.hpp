@@ -11,7 +11,8 @@
 // A source is drawn from in its own order: its draw j, counted over all epochs of the
 // mixture, is position j mod m of its epoch floor(j / m), m its num_positions. So it
 // repeats in epochs of its own, and a new epoch of the mixture goes on where the last
-// one left off.
+// one left off. Drawing on throws where a source would pass its epoch 2^40, or 2^62 draws
+// in the epochs before.
 //
 // Index i of source s is index i + (num_samples of the sources before s) of the mixture:
 // the sources joined end to end.

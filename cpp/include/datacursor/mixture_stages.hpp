@@ -13,11 +13,12 @@ namespace datacursor {
 inline constexpr std::uint64_t kMaxMixtureBlock = std::uint64_t{1} << 16;
 inline constexpr std::size_t kMaxMixtureSources = std::size_t{1} << 16;
 
-// Where an epoch ends, in whole blocks.
+// Where an epoch ends, in whole blocks, counted as if every source began anew with it. A
+// stage that begins behind the end has no effect.
 enum class Stopping {
     kFirstExhausted,  // before a block that would draw more from a source than it holds
     kAllExhausted,    // after the block in which every source has given all it holds
-    kForever,         // after 2^62 positions or 2^55 blocks
+    kForever,         // never: after 2^48 positions, more than any run reads
 };
 
 // The quotas from one position of every epoch on.

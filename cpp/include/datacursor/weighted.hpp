@@ -35,6 +35,7 @@ public:
     static constexpr OrderId kId = OrderId::kWeighted;
 
     // Requires: 1 <= weights.size() < 2^40, weights finite and >= 0, at least one > 0,
+    // their sum finite,
     // 1 <= num_positions < 2^63. Memory: 16 bytes a weight.
     Weighted(std::span<const double> weights, std::uint64_t num_positions, std::uint64_t seed);
 
