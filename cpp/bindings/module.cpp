@@ -7,6 +7,7 @@ PYBIND11_MODULE(_core, module) {
     datacursor::bindings::bind_errors(module);
     datacursor::bindings::bind_kernel(module);
     datacursor::bindings::bind_order(module);
+    datacursor::bindings::bind_orders(module);
     datacursor::bindings::bind_cursor(module);
     datacursor::bindings::bind_packing(module);
 }
