@@ -61,8 +61,8 @@ std::uint64_t decrypt(const Network& network, std::uint64_t value) noexcept {
     const auto num_rows = static_cast<std::uint32_t>(network.num_rows);
     auto [left, right] = split(network, value);
     for (std::size_t i = Mixer::kRounds; i > 0; i -= 2) {
-        left = subtract_if_reached(left + num_rows - left_step<Mixer>(network, right, i - 1),
-                                   network.num_rows);
+        const std::uint32_t step = left_step<Mixer>(network, right, i - 1);
+        left = left - step + (left < step ? num_rows : 0);
         right ^= right_step<Mixer>(network, left, i - 2);
     }
     return join(network, {left, right});
