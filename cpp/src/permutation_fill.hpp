@@ -91,8 +91,9 @@ private:
         marks.for_each([&](std::size_t value) {
             const std::size_t i = value - skip;
             if (i < count) {
-                outside_[num_outside] = out + i;
-                num_outside += out[i] >= num_samples_ ? 1U : 0U;
+                std::int64_t& place = out[i];
+                outside_[num_outside] = &place;
+                num_outside += place >= num_samples_ ? 1U : 0U;
             }
         });
         num_outside_ = num_outside;

@@ -92,8 +92,8 @@ struct Sse2Wide : Sse2Base {
         return _mm_add_epi32(difference, back);
     }
     static std::uint64_t equal_mask(Vector a, Vector b) noexcept {
-        return static_cast<std::uint32_t>(
-            _mm_movemask_pd(_mm_castsi128_pd(_mm_shuffle_epi32(_mm_cmpeq_epi32(a, b), 0xA0))));
+        const Vector lower_twice = _mm_shuffle_epi32(_mm_cmpeq_epi32(a, b), 0xA0);
+        return static_cast<std::uint32_t>(_mm_movemask_pd(_mm_castsi128_pd(lower_twice)));
     }
     static void store(Vector low, Vector high, std::int64_t* out) noexcept {
         const Vector low_half = _mm_set_epi32(0, -1, 0, -1);
