@@ -52,7 +52,7 @@ NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "pl
 # permutation_avx2.cpp is part of `permutation`.
 CPP_LAYERS = (
     {"error"},
-    {"bytes", "mixer", "philox", "prefetch"},
+    {"bytes", "kernel", "mixer", "philox", "prefetch"},
     {"cursor", "digest", "last_used", "length_index", "permutation"},
     {"gather", "mixture_stages", "order", "packer"},
     {"block_shuffle", "mixture", "subset", "weighted"},
