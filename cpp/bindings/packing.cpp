@@ -12,23 +12,17 @@
 #include "bindings.hpp"
 #include "buffers.hpp"
 #include "datacursor/gather.hpp"
-#include "datacursor/length_index.hpp"
 #include "datacursor/packer.hpp"
+#include "owning_length_index.hpp"
 
 namespace py = pybind11;
 
 namespace datacursor::bindings {
 namespace {
 
-using LengthArrays = std::tuple<std::optional<py::array>, py::array>;
 using TokenArrays = std::tuple<py::array, std::optional<py::array>, py::array>;
 
-// The core borrows its arrays; these two own what they borrow.
-struct OwningLengthIndex {
-    std::vector<LengthArrays> arrays;
-    LengthIndex index;
-};
-
+// As OwningLengthIndex.
 struct OwningTokenTable {
     std::vector<TokenArrays> arrays;
     TokenTable table;
