@@ -58,7 +58,15 @@ def gather(
 ) -> dict[str, Any]:
     """Return every field of a batch as lists."""
     fields = arrays(len(row_offsets) - 1, seq_len, len(spans))
-    defaults = {"bos": None, "eos": None, "pad": 0, "shifted": True, "continued": False}
+    defaults = {
+        "bos": None,
+        "eos": None,
+        "pad": 0,
+        "shifted": True,
+        "continued": False,
+        "align": 1,
+        "longest": None,
+    }
     num_boundaries, max_seqlen, num_targets = table.gather(
         np.asarray(spans, dtype=np.int64).reshape(-1, 3),
         np.asarray(row_offsets, dtype=np.int64),
@@ -219,6 +227,8 @@ def test_batches_are_the_reference_s(
         pad=5,
         shifted=labels == "shifted",
         continued=positions == "document",
+        align=1,
+        longest=None,
     )
     rows = [spans[a:b].tolist() for a, b in pairwise(row_offsets)]
     expected = reference.batch(
@@ -361,7 +371,15 @@ def test_a_field_that_cannot_be_written_is_named(name: str, value: Any, message:
 )
 def test_spans_that_cannot_be_read_are_named(spans: Any, row_offsets: Any, message: str) -> None:
     fields: Any = arrays(1, 4, 9)
-    options: Any = {"bos": None, "eos": None, "pad": 0, "shifted": True, "continued": False}
+    options: Any = {
+        "bos": None,
+        "eos": None,
+        "pad": 0,
+        "shifted": True,
+        "continued": False,
+        "align": 1,
+        "longest": None,
+    }
     with pytest.raises(ArgumentError, match=message):
         table_of(counted(3, 2)).gather(spans, row_offsets, **options, **fields)
 
@@ -427,5 +445,7 @@ def test_an_output_that_shares_memory_is_refused(name: str) -> None:
             pad=0,
             shifted=True,
             continued=False,
+            align=1,
+            longest=None,
             **fields,
         )

@@ -431,7 +431,7 @@ def test_parameters_are_what_decides_the_rows() -> None:
     [
         ({"seq_len": 0}, r"seq_len must be in \[1, 2\*\*31\), got seq_len=0"),
         ({"seq_len": 2**31}, "got seq_len=2147483648"),
-        ({"packing": "best"}, "packing must be one of 'concat', got packing='best'"),
+        ({"packing": "best"}, "packing must be one of .*'best_fit', .*got packing='best'"),
         ({"long_documents": "drop"}, "long_documents must be 'split'"),
         ({"tail": "cut"}, "tail must be one of 'pad', 'drop', got tail='cut'"),
         ({"bos": -1}, r"bos must be in \[0, 2\*\*63\), got bos=-1"),

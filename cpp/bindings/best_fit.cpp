@@ -1,4 +1,4 @@
-// The best-fit packer: checks, GIL, calls to the core.
+// The best-fit packer and the keys of chunk: checks, GIL, calls to the core.
 #include "datacursor/best_fit.hpp"
 
 #include <pybind11/numpy.h>
@@ -13,6 +13,7 @@
 
 #include "bindings.hpp"
 #include "buffers.hpp"
+#include "datacursor/chunk.hpp"
 #include "owning_length_index.hpp"
 
 namespace py = pybind11;
@@ -91,26 +92,51 @@ py::tuple best_fit(const OwningLengthIndex& owner, const py::array& documents,
     return py::make_tuple(spans, row_offsets);
 }
 
+void fill_chunk_rows(std::uint64_t seed, std::uint64_t epoch, std::uint64_t num_rows,
+                     std::uint64_t first, py::array out) {
+    const auto rows = writable_1d<std::int64_t>(out, "out");
+    if (rows.size() > num_rows || first > num_rows - rows.size()) {
+        throw_argument("first + count must be at most num_rows=" + std::to_string(num_rows) +
+                       ", got first=" + std::to_string(first) +
+                       ", count=" + std::to_string(rows.size()));
+    }
+    if (!rows.empty()) {
+        chunk_rows(seed, epoch, num_rows).fill(first, rows);
+    }
+}
+
 }  // namespace
 
 void bind_best_fit(py::module_& module) {
     py::class_<BestFitRule>(module, "BestFitRule")
-        .def(py::init([](std::int64_t seq_len, const std::string& long_documents, bool decreasing,
-                         std::int64_t max_documents, std::int64_t align,
-                         std::int64_t min_fragment) {
-                 const BestFitRule rule{.seq_len = seq_len,
-                                        .long_documents = long_documents_of(long_documents),
-                                        .decreasing = decreasing,
-                                        .max_documents = max_documents,
-                                        .align = align,
-                                        .min_fragment = min_fragment};
-                 rule.check();
-                 return rule;
-             }),
-             py::kw_only(), py::arg("seq_len"), py::arg("long_documents"), py::arg("decreasing"),
-             py::arg("max_documents"), py::arg("align"), py::arg("min_fragment"));
+        .def(
+            py::init([](std::int64_t seq_len, const std::string& long_documents, bool decreasing,
+                        std::int64_t max_documents, std::int64_t align, std::int64_t min_fragment) {
+                const BestFitRule rule{.seq_len = seq_len,
+                                       .long_documents = long_documents_of(long_documents),
+                                       .decreasing = decreasing,
+                                       .max_documents = max_documents,
+                                       .align = align,
+                                       .min_fragment = min_fragment};
+                rule.check();
+                return rule;
+            }),
+            py::kw_only(), py::arg("seq_len"), py::arg("long_documents"), py::arg("decreasing"),
+            py::arg("max_documents"), py::arg("align"), py::arg("min_fragment"));
     module.def("count_best_fit", &count_best_fit, py::arg("index"), py::arg("documents"),
                py::arg("rule"), py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"));
+    module.def(
+        "chunk_cut",
+        [](std::uint64_t seed, std::uint64_t epoch, std::int64_t seq_len) {
+            if (seq_len < 1) {
+                throw_argument("seq_len must be at least 1, got seq_len=" +
+                               std::to_string(seq_len));
+            }
+            return chunk_cut(seed, epoch, static_cast<std::uint64_t>(seq_len));
+        },
+        py::arg("seed"), py::arg("epoch"), py::arg("seq_len"));
+    module.def("fill_chunk_rows", &fill_chunk_rows, py::arg("seed"), py::arg("epoch"),
+               py::arg("num_rows"), py::arg("first"), py::arg("out"));
     module.def("best_fit", &best_fit, py::arg("index"), py::arg("documents"), py::arg("rule"),
                py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"), py::arg("key"));
 }

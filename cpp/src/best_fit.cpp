@@ -19,9 +19,7 @@ constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 // Sorting by counting costs a pass over all lengths that a piece can have.
 constexpr std::size_t kMaxCountedPerPiece = 4;
 
-[[noreturn]] void refuse(const std::string& message) {
-    throw Error(ErrorKind::kArgument, message);
-}
+[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::kArgument, message); }
 
 }  // namespace
 
@@ -121,8 +119,7 @@ void BestFitPacker::RoomIndex::put(std::size_t room, std::uint32_t row) {
         next_.resize(row + 1);
     }
     next_[row] = kNone;
-    const bool is_marked =
-        (levels_[0][room / kWordBits] >> (room % kWordBits) & 1) != 0;
+    const bool is_marked = (levels_[0][room / kWordBits] >> (room % kWordBits) & 1) != 0;
     if (is_marked) {
         next_[lists_[room].last] = row;
         lists_[room].last = row;
@@ -204,9 +201,8 @@ void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
             break;
         case LongDocuments::kError:
             throw Error(ErrorKind::kCorpus,
-                        "document " + std::to_string(document) + " has " +
-                            std::to_string(length) + " tokens, more than seq_len=" +
-                            std::to_string(rule_.seq_len) +
+                        "document " + std::to_string(document) + " has " + std::to_string(length) +
+                            " tokens, more than seq_len=" + std::to_string(rule_.seq_len) +
                             "; choose long_documents='split', 'truncate' or 'drop'");
     }
 }

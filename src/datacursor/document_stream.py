@@ -32,6 +32,11 @@ class DocumentStream:
         self.order = order
         self._table: SkipTable | None = None
 
+    @property
+    def mean_length(self) -> int:
+        """Mean tokens of a document, rounded down, at least 1."""
+        return max(1, self.lengths.num_tokens // self.lengths.index.num_documents)
+
     def num_documents(self, epoch: int) -> int:
         """Return how many documents an epoch reads, empty ones included."""
         return self.order.num_positions(epoch)

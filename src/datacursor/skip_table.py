@@ -11,9 +11,11 @@ from datacursor import _core
 from datacursor.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from datacursor.order import Order
 
-_STRIDE = 1024  # documents between two entries
+STRIDE = 1024  # documents between two entries
 _MAX_DOCUMENTS = 65536  # summed in one call
 
 
@@ -60,9 +62,13 @@ class SkipTable:
 
     def num_tokens(self) -> int:
         """Return the tokens of the whole epoch."""
-        while self._num_known * _STRIDE < self._num_documents:
+        return int(self.totals()[-1])
+
+    def totals(self) -> NDArray[np.int64]:
+        """Return the tokens up to the end of every 1024 documents, int64."""
+        while self._num_known * STRIDE < self._num_documents:
             self._extend()
-        return int(self._totals[self._num_known - 1])
+        return self._totals[: self._num_known]
 
     def find(self, token: int) -> tuple[int, int]:
         """Return where a reader stands that has read `token` tokens, 0 < token <= all.
@@ -75,8 +81,8 @@ class SkipTable:
             self._extend()
         entry = int(np.searchsorted(self._totals[: self._num_known], token))
         before = int(self._totals[entry - 1]) if entry > 0 else 0
-        first = entry * _STRIDE
-        count = min(_STRIDE, self._num_documents - first)
+        first = entry * STRIDE
+        count = min(STRIDE, self._num_documents - first)
         place, offset = _core.locate_token(
             self._lengths.index,
             self._order.indices(self.epoch, first, count),
@@ -87,7 +93,7 @@ class SkipTable:
         return first + place, offset
 
     def _extend(self) -> None:
-        first = self._num_known * _STRIDE
+        first = self._num_known * STRIDE
         if first >= self._num_documents:
             raise ArgumentError(
                 f"order must hold every document once: {self._order!r} gave documents of "
@@ -95,7 +101,7 @@ class SkipTable:
                 f"{self._lengths.num_tokens}"
             )
         count = min(_MAX_DOCUMENTS, self._num_documents - first)
-        stop = self._num_known + -(-count // _STRIDE)
+        stop = self._num_known + -(-count // STRIDE)
         if stop > len(self._totals):
             self._totals = np.resize(self._totals, max(stop, 2 * len(self._totals)))
         _core.count_tokens(
@@ -103,7 +109,7 @@ class SkipTable:
             self._order.indices(self.epoch, first, count),
             num_virtual=self._lengths.num_virtual,
             keep_empty=self._lengths.keep_empty,
-            stride=_STRIDE,
+            stride=STRIDE,
             before=int(self._totals[self._num_known - 1]) if self._num_known else 0,
             totals=self._totals[self._num_known : stop],
         )

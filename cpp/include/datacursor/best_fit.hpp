@@ -133,10 +133,10 @@ private:
     BestFitRule rule_;
     RoomIndex rooms_;
     BestFitCounts counts_;
-    std::vector<Piece> pieces_;            // in stream order
-    std::vector<std::uint32_t> sequence_;  // pieces in the order they are placed
-    std::vector<std::uint32_t> rows_;      // row of each piece
-    std::vector<std::uint32_t> row_sizes_; // pieces of each row
+    std::vector<Piece> pieces_;             // in stream order
+    std::vector<std::uint32_t> sequence_;   // pieces in the order they are placed
+    std::vector<std::uint32_t> rows_;       // row of each piece
+    std::vector<std::uint32_t> row_sizes_;  // pieces of each row
 };
 
 }  // namespace datacursor
