@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import packing_vectors
 from reference import MASK64, Block, Shuffle, Span, concat, digest, philox4x64_10
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -201,6 +202,8 @@ FILES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
     "philox.txt": (PHILOX_HEADER, philox_lines),
     "shuffle.txt": (SHUFFLE_HEADER, shuffle_lines),
     "digest.txt": (DIGEST_HEADER, digest_lines),
+    "best_fit.txt": (packing_vectors.BEST_FIT_HEADER, packing_vectors.best_fit_lines),
+    "chunk.txt": (packing_vectors.CHUNK_HEADER, packing_vectors.chunk_lines),
     "concat.txt": (CONCAT_HEADER, concat_lines),
 }
 
