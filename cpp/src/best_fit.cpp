@@ -151,10 +151,6 @@ const BestFitCounts& BestFitPacker::pack(const LengthIndex& index, const LengthR
             cut(part[i], lengths(found[i]));
         }
     }
-    if (pieces_.size() >= kNone) {
-        refuse("a window must hold fewer than 2**32 pieces of documents, got " +
-               std::to_string(pieces_.size()));
-    }
     sort_pieces();
     place_pieces();
     counts_.num_rows = static_cast<std::int64_t>(row_sizes_.size());
@@ -168,11 +164,29 @@ void BestFitPacker::add_piece(std::int64_t document, std::int64_t start, std::in
     counts_.sum_squares += length * length;
 }
 
+// So many tokens keep every count, the sum of squares included, below 2^63.
+void BestFitPacker::require_room_for(std::int64_t length) const {
+    const std::int64_t num_tokens = counts_.num_tokens + counts_.num_tokens_dropped;
+    const std::int64_t limit = std::numeric_limits<std::int64_t>::max() / rule_.seq_len;
+    if (length > limit - num_tokens) {
+        refuse("a window must hold at most " + std::to_string(limit) +
+               " tokens with seq_len=" + std::to_string(rule_.seq_len) + ", got " +
+               std::to_string(length) + " more than " + std::to_string(num_tokens));
+    }
+    const std::int64_t num_pieces =
+        rule_.long_documents == LongDocuments::kSplit ? (length - 1) / rule_.seq_len + 1 : 1;
+    if (num_pieces >= kNone - static_cast<std::int64_t>(pieces_.size())) {
+        refuse("a window must hold fewer than 2**32 pieces of documents, got " +
+               std::to_string(num_pieces) + " more than " + std::to_string(pieces_.size()));
+    }
+}
+
 void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
     if (length == 0) {
         ++counts_.num_empty;
         return;
     }
+    require_room_for(length);
     if (length <= rule_.seq_len) {
         add_piece(document, 0, length);
         return;
@@ -270,6 +284,9 @@ void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64
         refuse("spans and row_offsets must have room for " + std::to_string(pieces_.size()) +
                " spans and " + std::to_string(num_rows + 1) + " offsets, got " +
                std::to_string(spans.size() / 3) + " and " + std::to_string(row_offsets.size()));
+    }
+    if (key && key->window >= kSubPermutationLimit) {
+        refuse("window must be in [0, 2**55), got window=" + std::to_string(key->window));
     }
     std::vector<std::int64_t> rows(num_rows);  // in the order they are written
     if (key && num_rows > 0) {

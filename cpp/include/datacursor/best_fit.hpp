@@ -9,10 +9,13 @@
 //     placed      0 1 2 3 3 2               3. into the fullest row that holds it
 //     rows       |0--------| |1-------| |0-----3--| |2-----4---|
 //
+// 2. Of two pieces with as many tokens the one that comes first in the stream stands first.
 // 3. A piece goes to the row with the least room that holds it; of equals to the one
-//    that reached that room first; else to a new row. 4. Inside a row, pieces stand in
-//    the order of the stream. 5. The rows are permuted by sub-permutation `window` of
-//    purpose kPackingWindow, n = rows, order id 1.
+//    that reached that room first; else to a new row. With align a piece takes, and so
+//    needs, a multiple of it; a row with max_documents pieces has no room. 4. Inside a row,
+//    pieces stand in the order of the stream. 5. The rows are permuted by sub-permutation
+//    `window` of purpose kPackingWindow, n = rows, order id 1: at position r comes row
+//    index_at(r) of those of 3, numbered as they were opened.
 //
 // Source: best-fit decreasing bin packing (Johnson 1973); the tie rule is ours, and
 // with all of the above part of the persistent format.
@@ -63,7 +66,7 @@ struct BestFitCounts {
     std::int64_t num_spans = 0;
     std::int64_t num_tokens = 0;     // in the rows
     std::int64_t sum_squares = 0;    // of span lengths
-    std::int64_t num_empty = 0;      // documents
+    std::int64_t num_empty = 0;      // documents that count no token
     std::int64_t num_split = 0;      // documents
     std::int64_t num_truncated = 0;  // documents
     std::int64_t num_dropped = 0;    // documents
@@ -80,14 +83,16 @@ public:
     // Throws Error (argument) if rule.check() does.
     explicit BestFitPacker(const BestFitRule& rule);
 
-    // Packs a window. Throws Error (argument) if a document is out of range, and Error
-    // (corpus), with document and length, if one is too long under kError.
+    // Packs a window. Throws Error (argument) if a document is out of range or the window has
+    // 2^32 pieces or 2^63 / seq_len tokens, and Error (corpus), with document and length, if
+    // one is too long under kError. After an error, pack again before you write.
     const BestFitCounts& pack(const LengthIndex& index, const LengthRule& lengths,
                               std::span<const std::int64_t> documents);
 
     // Writes all rows of the window packed last: spans (document, start, stop) and
     // row_offsets, row r holding the spans [row_offsets[r], row_offsets[r + 1]).
-    // Requires: spans.size() == 3 * num_spans, row_offsets.size() == num_rows + 1.
+    // Throws Error (argument) unless spans.size() == 3 * num_spans, row_offsets.size() ==
+    // num_rows + 1 and window < 2^55.
     void write(const std::optional<RowKey>& key, std::span<std::int64_t> spans,
                std::span<std::int64_t> row_offsets) const;
 
@@ -124,6 +129,7 @@ private:
         std::vector<std::vector<std::uint64_t>> levels_;  // a bit for each word below
     };
 
+    void require_room_for(std::int64_t length) const;
     void cut(std::int64_t document, std::int64_t length);
     void add_piece(std::int64_t document, std::int64_t start, std::int64_t length);
     void sort_pieces();

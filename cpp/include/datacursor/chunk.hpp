@@ -2,7 +2,14 @@
 //
 // The cut before which an epoch's first whole row begins is bounded(seq_len) from
 // stream 4 * 2^56, n = seq_len; the rows are permuted by sub-permutation 0 of purpose
-// kPackingWindow, n = rows; both with order id 1. Part of the persistent format.
+// kPackingWindow, n = rows; both with order id 1. Where the tail is padded, what lies
+// before the cut is row 0 of these, and what follows the last whole row is the last:
+//
+//     tokens      0 1 2 3 4 5 6 7 8 9      seq_len 4, cut 3
+//     padded     |0----|1------|2----|
+//     dropped          |0------|
+//
+// Part of the persistent format.
 #pragma once
 
 #include <cstdint>
