@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _ROWS_PER_WINDOW = 2048  # about so many, within the limits
 _MIN_WINDOW = 2**14
 _MAX_WINDOW = 2**20
-_ENDLESS_TOKENS = 2**62
 
 
 def window_size(stream: DocumentStream, seq_len: int) -> int:
@@ -93,7 +92,7 @@ class BestFitPlan(RowPlan):
     def num_rows(self, epoch: int, phase: int) -> int:
         """Return the rows of all windows: packs every one of them once, kept for the epoch."""
         if self.stream.order.is_endless:
-            return _ENDLESS_TOKENS // self.seq_len
+            return self.stream.num_tokens(epoch) // self.seq_len
         return self._table_of(epoch).num_rows()
 
     def rows_from(self, epoch: int, reader: Reader, first: int, count: int, phase: int) -> RowBlock:

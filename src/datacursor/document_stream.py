@@ -43,7 +43,7 @@ class DocumentStream:
 
     def num_tokens(self, epoch: int) -> int:
         """Return the tokens of an epoch, bos and eos included; 2**62 where it never ends."""
-        if self.order.is_permutation:
+        if self.order.is_permutation or self.lengths.num_tokens == 0:
             return self.lengths.num_tokens
         if self.order.is_endless:
             return _ENDLESS_TOKENS

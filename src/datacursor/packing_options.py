@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 PACKINGS = ("concat", "best_fit", "chunk")
 LONG_DOCUMENTS = ("split", "truncate", "drop", "error")
 ITEM_ORDERS = ("decreasing", "arrival")
-_MAX_WINDOW_DOCUMENTS = 2**32 - 1
+_INTEGERS = {
+    "max_documents": optional_integer,
+    "align": require_integer,
+    "min_fragment": require_integer,
+    "window_documents": optional_integer,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +60,9 @@ class PackingOptions:
         """Check every option."""
         require_choice("packing", self.packing, PACKINGS)
         require_choice("tail", self.tail, ("pad", "drop"))
-        require_integer("align", self.align, 1, 2**31)
-        require_integer("min_fragment", self.min_fragment, 1, 2**31)
-        optional_integer("max_documents", self.max_documents, 1, 2**31)
-        optional_integer("window_documents", self.window_documents, 1, _MAX_WINDOW_DOCUMENTS)
+        for name, check in _INTEGERS.items():
+            # As plain ints: they go into the digest of the plan.
+            object.__setattr__(self, name, check(name, getattr(self, name), 1, 2**31))
         if self.packing == "best_fit":
             self._check_best_fit()
         else:
@@ -115,7 +119,7 @@ class PackingOptions:
         if self.long_documents not in (None, "split"):
             raise ArgumentError(
                 f"long_documents must be 'split' with packing={self.packing!r}, "
-                f"got {self.long_documents!r}"
+                f"got long_documents={self.long_documents!r}"
             )
         for name, nothing in _BEST_FIT_ONLY.items():
             if getattr(self, name) != nothing:

@@ -46,7 +46,7 @@ class PlanStats:
         num_left: Tokens in no row: after the last one, or of what is truncated or left out.
         num_documents: Documents, empty ones included.
         num_empty: Documents without a token, stepped over.
-        num_split: Documents that continue in a further row.
+        num_split: Documents that continue in a further row; best_fit: that were cut.
         num_spans: Parts of documents in all rows.
         sum_squares: Sum of squared span lengths, the attention's work.
         num_truncated: Documents of which only the first tokens are in a row.
@@ -85,13 +85,16 @@ class Sums(NamedTuple):
 
 def sum_up(blocks: Iterable[RowBlock]) -> Sums:
     """Return the sums over consecutive rows of a stream, from its start."""
-    num_tokens = num_spans = num_split = sum_squares = last_start = 0
+    num_tokens = num_spans = num_split = sum_squares = 0
+    last = False
     for block in blocks:
-        starts, sizes = block.spans[:, 1], block.spans[:, 2] - block.spans[:, 1]
-        before = np.concatenate(([last_start], starts[:-1]))
-        last_start = int(starts[-1])
+        sizes = block.spans[:, 2] - block.spans[:, 1]
+        goes_on = block.spans[:, 1] > 0
+        goes_on[0] &= num_spans > 0  # the first rows of chunk may begin inside a document
+        before = np.concatenate(([last], goes_on[:-1]))
+        last = bool(goes_on[-1])
+        num_split += int(np.count_nonzero(goes_on & ~before))
         num_tokens += int(sizes.sum())
         num_spans += len(sizes)
-        num_split += int(np.count_nonzero((starts > 0) & (before == 0)))
         sum_squares += int(np.dot(sizes, sizes))
     return Sums(num_tokens, num_spans, num_split, sum_squares)

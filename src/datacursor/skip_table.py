@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,7 @@ class SkipTable:
         self._num_documents = order.num_positions(epoch)
         self._totals = np.zeros(0, dtype=np.int64)
         self._num_known = 0
+        self._lock = Lock()
 
     def num_tokens(self) -> int:
         """Return the tokens of the whole epoch."""
@@ -66,9 +68,10 @@ class SkipTable:
 
     def totals(self) -> NDArray[np.int64]:
         """Return the tokens up to the end of every 1024 documents, int64."""
-        while self._num_known * STRIDE < self._num_documents:
-            self._extend()
-        return self._totals[: self._num_known]
+        with self._lock:
+            while self._num_known * STRIDE < self._num_documents:
+                self._extend()
+            return self._totals[: self._num_known]
 
     def find(self, token: int) -> tuple[int, int]:
         """Return where a reader stands that has read `token` tokens, 0 < token <= all.
@@ -77,10 +80,12 @@ class SkipTable:
             Place in the order and tokens of that document read; (place + 1, 0) right after the
             end of a document.
         """
-        while self._num_known == 0 or self._totals[self._num_known - 1] < token:
-            self._extend()
-        entry = int(np.searchsorted(self._totals[: self._num_known], token))
-        before = int(self._totals[entry - 1]) if entry > 0 else 0
+        with self._lock:
+            while self._num_known == 0 or self._totals[self._num_known - 1] < token:
+                self._extend()
+            totals = self._totals[: self._num_known]
+        entry = int(np.searchsorted(totals, token))
+        before = int(totals[entry - 1]) if entry > 0 else 0
         first = entry * STRIDE
         count = min(STRIDE, self._num_documents - first)
         place, offset = _core.locate_token(

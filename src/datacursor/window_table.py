@@ -7,8 +7,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from datacursor import _core
@@ -40,6 +41,18 @@ class PackedWindow:
         return len(self.row_offsets) - 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The windows that one process packed or packs; a fork finds no use in its parent's.
+
+    A future that was open at the fork stays open for ever in the child, as may the lock.
+    """
+
+    process: int = field(default_factory=os.getpid)
+    lock: Lock = field(default_factory=Lock)
+    futures: dict[tuple[int, int], Future[PackedWindow]] = field(default_factory=dict)
+
+
 class Windows:
     """The windows of every epoch, packed when they are asked for.
 
@@ -61,17 +74,21 @@ class Windows:
         self._stream = stream
         self._rule = rule
         self._shuffle_rows = shuffle_rows
-        self._packed: dict[tuple[int, int], Future[PackedWindow]] = {}
+        self._kept = _Kept()
 
     def num_windows(self, epoch: int) -> int:
         """Return the number of windows of an epoch."""
         return -(-self._stream.num_documents(epoch) // self.size)
 
     def packed(self, epoch: int, window: int) -> PackedWindow:
-        """Return a window, packed now unless it was packed ahead."""
-        found = self._future(epoch, window)
-        if window + 1 < self.num_windows(epoch):
-            self._future(epoch, window + 1)
+        """Return a window, packed now unless it was packed ahead; starts to pack the next."""
+        if self._kept.process != os.getpid():
+            self._kept = _Kept()
+        kept = self._kept
+        with kept.lock:
+            found = self._future(kept, epoch, window)
+            if window + 1 < self.num_windows(epoch):
+                self._future(kept, epoch, window + 1)
         return found.result()
 
     def totals(self, epoch: int) -> Counter[str]:
@@ -91,25 +108,31 @@ class Windows:
         """Return what packing one window counts."""
         return _core.count_best_fit(
             self._stream.lengths.index,
-            self._stream.documents(epoch, window * self.size, self.size),
+            self._documents(epoch, window),
             self._rule,
             num_virtual=self._stream.lengths.num_virtual,
             keep_empty=self._stream.lengths.keep_empty,
         )
 
-    def _future(self, epoch: int, window: int) -> Future[PackedWindow]:
-        key = (epoch, window)
-        if key not in self._packed:
-            while len(self._packed) >= _MAX_PACKED:
-                del self._packed[next(iter(self._packed))]
-            self._packed[key] = _packing_thread().submit(self._pack, epoch, window)
-        return self._packed[key]
+    def _documents(self, epoch: int, window: int) -> NDArray[np.int64]:
+        return self._stream.documents(epoch, window * self.size, self.size)
 
-    def _pack(self, epoch: int, window: int) -> PackedWindow:
+    def _future(self, kept: _Kept, epoch: int, window: int) -> Future[PackedWindow]:
+        key = (epoch, window)
+        if key not in kept.futures:
+            # Here and not in the thread, which so touches nothing that a fork could find locked.
+            documents = self._documents(epoch, window)
+            while len(kept.futures) >= _MAX_PACKED:
+                del kept.futures[next(iter(kept.futures))]
+            thread = _packing_thread(kept.process)
+            kept.futures[key] = thread.submit(self._pack, epoch, window, documents)
+        return kept.futures[key]
+
+    def _pack(self, epoch: int, window: int, documents: NDArray[np.int64]) -> PackedWindow:
         seed = self._stream.order.seed
         spans, row_offsets = _core.best_fit(
             self._stream.lengths.index,
-            self._stream.documents(epoch, window * self.size, self.size),
+            documents,
             self._rule,
             num_virtual=self._stream.lengths.num_virtual,
             keep_empty=self._stream.lengths.keep_empty,
@@ -125,34 +148,32 @@ class WindowTable:
         """Begin an empty table for one epoch."""
         self.epoch = epoch
         self._windows = windows
+        self._lock = Lock()
         self._ends: list[int] = []
 
     def num_rows(self) -> int:
         """Return the rows of the whole epoch."""
-        for counts in self._windows.counts(self.epoch, len(self._ends)):
-            self._append(counts)
-        return self._ends[-1]
+        with self._lock:
+            if len(self._ends) < self._windows.num_windows(self.epoch):
+                for counts in self._windows.counts(self.epoch, len(self._ends)):
+                    self._append(counts)
+            return self._ends[-1]
 
     def find(self, row: int) -> tuple[int, int]:
         """Return (window, row in it) of a row > 0; (window + 1, 0) right after a window's end."""
-        while not self._ends or self._ends[-1] < row:
-            self._append(self._windows.count(self.epoch, len(self._ends)))
-        window = bisect_left(self._ends, row)
-        if self._ends[window] == row:
-            return window + 1, 0
-        return window, row - (self._ends[window - 1] if window > 0 else 0)
+        with self._lock:
+            while not self._ends or self._ends[-1] < row:
+                self._append(self._windows.count(self.epoch, len(self._ends)))
+            window = bisect_left(self._ends, row)
+            if self._ends[window] == row:
+                return window + 1, 0
+            return window, row - (self._ends[window - 1] if window > 0 else 0)
 
     def _append(self, counts: dict[str, int]) -> None:
         self._ends.append((self._ends[-1] if self._ends else 0) + counts["num_rows"])
 
 
-_threads: dict[int, ThreadPoolExecutor] = {}
-
-
-def _packing_thread() -> ThreadPoolExecutor:
-    """Return this process's packing thread; a forked process has none of its parent's."""
-    process = os.getpid()
-    if process not in _threads:
-        _threads.clear()
-        _threads[process] = ThreadPoolExecutor(1, thread_name_prefix="datacursor-packing")
-    return _threads[process]
+@lru_cache(maxsize=1)
+def _packing_thread(process: int) -> ThreadPoolExecutor:
+    """Return the packing thread of this process; a forked one has none of its parent's."""
+    return ThreadPoolExecutor(1, thread_name_prefix=f"datacursor-packing-{process}")
