@@ -48,10 +48,10 @@ def all_rows(plan: PackingPlan, epoch: int = 0) -> laws.Rows:
 
 def readers_of(plan: PackingPlan, epoch: int = 0) -> list[tuple[int, int]]:
     """The reader behind every row, row by row."""
-    readers = [Reader(0, 0)]
+    readers: list[tuple[int, int]] = [(0, 0)]
     for row in range(plan.num_rows(epoch)):
         readers.append(plan.rows_from(epoch, readers[-1], row, 1).reader)
-    return [tuple(reader) for reader in readers[1:]]
+    return readers[1:]
 
 
 def as_lists(rows: list[list[Span]]) -> laws.Rows:

@@ -113,6 +113,7 @@ class ChunkPlan(RowPlan):
         np.clip(ranges, 0, self.stream.num_tokens(epoch), out=ranges)
         row_offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         room = len(rows) * (2 + self.seq_len // self.stream.mean_length)
+        room = min(room, len(rows) + self.stream.num_documents(epoch))
         while True:
             spans = np.empty((room, 3), dtype=np.int64)
             num_spans = _core.cut_rows(

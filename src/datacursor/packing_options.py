@@ -102,9 +102,10 @@ class PackingOptions:
 
     def _check_best_fit(self) -> None:
         if self.long_documents is None:
+            choices = ", ".join(map(repr, LONG_DOCUMENTS))
             raise ArgumentError(
-                f"long_documents must be chosen with packing='best_fit', one of {LONG_DOCUMENTS}: "
-                "what becomes of a document that is longer than a row"
+                "long_documents must be chosen with packing='best_fit', what becomes of a document "
+                f"longer than a row: one of {choices}"
             )
         require_choice("long_documents", self.long_documents, LONG_DOCUMENTS)
         if self.item_order is not None:
