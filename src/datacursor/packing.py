@@ -102,8 +102,10 @@ class RowContributions(Contributions):
         token the reader stands at.
 
         Raises:
-            CursorMismatchError: Only concat cuts on anywhere.
+            CursorMismatchError: Only concat cuts on anywhere; others change at an epoch's start.
         """
+        if cursor.position == 0:
+            return cursor.replace(seq_len=self.seq_len)
         if not self.plan.can_change_seq_len:
             return super().rescale(cursor)
         token = cursor.position * cursor.seq_len - cursor.phase

@@ -51,7 +51,8 @@ class PackingPlan:
         shuffle: A new order of documents (chunk: of rows) each epoch; False keeps the natural
             one.
         order: An `Order` over the documents, or documents in the order to read them, instead of
-            shuffle and seed. Not with chunk.
+            shuffle and seed. best_fit still shuffles the rows of a window, unless shuffle is
+            False or the order is the same in every epoch. Not with chunk.
         tail: What becomes of an incomplete last row: "pad" fills it, "drop" leaves its tokens
             out. With best_fit rows are always padded.
         bos: Token id put before every document, or None.
