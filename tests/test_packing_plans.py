@@ -13,6 +13,8 @@ from typing import Any
 import laws
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from packed import IGNORE, counted, deliver, field, make
 from runs import fresh
 
@@ -240,6 +242,7 @@ class WithSpans:
         self.batch_size = rows.batch_size
         self.commit, self.state_dict = rows.commit, rows.state_dict
         self.load_state_dict = rows.load_state_dict
+        self.plan = rows.plan
         self._rows = rows
         if epoch > 0:
             rows.set_epoch(epoch)
@@ -254,9 +257,43 @@ def test_any_state_is_resumed_exactly_on_both_sides_of_an_epoch_s_end(name: str)
     def make_late() -> WithSpans:
         return WithSpans(make_shuffled(name, batch_size=4), epoch=1)
 
-    num_batches = -(-make_late()._rows.plan.num_rows(1) // 4) + 3
+    num_batches = -(-make_late().plan.num_rows(1) // 4) + 3
     laws.restore_at_every_step(make_late, num_batches)
     laws.restore_after_every_step(make_late, num_batches)
+
+
+@settings(max_examples=25)
+@given(
+    lengths=st.lists(st.integers(0, 30), min_size=1, max_size=12).filter(any),
+    align=st.integers(1, 3),
+    packing=st.sampled_from(["best_fit", "chunk"]),
+    long_documents=st.sampled_from(["split", "truncate"]),
+    max_documents=st.sampled_from([None, 1, 3]),
+    window_documents=st.integers(1, 5),
+    batch_size=st.integers(1, 3),
+    eos=st.sampled_from([None, 7]),
+)
+def test_any_state_is_resumed_exactly_whatever_the_options(
+    lengths: list[int],
+    align: int,
+    packing: str,
+    long_documents: str,
+    max_documents: int | None,
+    window_documents: int,
+    batch_size: int,
+    eos: int | None,
+) -> None:
+    options: dict[str, Any] = {"packing": packing, "eos": eos, "shuffle": True}
+    if packing == "best_fit":
+        options |= {"long_documents": long_documents, "max_documents": max_documents}
+        options |= {"align": align, "window_documents": window_documents}
+    documents = counted(*lengths)
+
+    def make_late() -> WithSpans:
+        return WithSpans(make(documents, 6 * align, batch_size, **options), epoch=1)
+
+    num_rounds = -(-make_late().plan.num_rows(1) // batch_size)
+    laws.restore_at_every_step(make_late, num_rounds + 2)
 
 
 def train(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -283,6 +284,18 @@ def test_any_row_of_many_documents_is_found_without_those_before_it() -> None:
         assert laws.planned(plan, 2, row, count) == rows[row : row + count]
     assert laws.planned(plan, 1, 100, 1) != laws.planned(plan, 2, 100, 1)
     assert laws.planned(plan, 2, 100, 1) == rows[100:101]
+
+
+def test_several_threads_may_use_one_plan() -> None:
+    calls = [(epoch, row) for row in range(0, 7000, 250) for epoch in (0, 1)]
+    lengths = many_lengths(150_000)
+    plan = PackingPlan(lengths, seq_len=300, seed=5)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda call: laws.planned(plan, call[0], call[1], 3), calls))
+    alone = PackingPlan(lengths, seq_len=300, seed=5)
+    for epoch in (0, 1):
+        rows = [laws.planned(alone, epoch, row, 3) for _, row in calls[epoch::2]]
+        assert answers[epoch::2] == rows
 
 
 def test_empty_documents_at_an_entry_of_the_skip_table_are_stepped_over_by_the_next_row() -> None:

@@ -136,7 +136,9 @@ void BestFitPacker::RoomIndex::clear() {
 }
 
 BestFitPacker::BestFitPacker(const BestFitRule& rule)
-    : rule_((rule.check(), rule)), rooms_(rule.seq_len) {}
+    : rule_((rule.check(), rule)),
+      max_tokens_(std::numeric_limits<std::int64_t>::max() / rule.seq_len),
+      rooms_(rule.seq_len) {}
 
 const BestFitCounts& BestFitPacker::pack(const LengthIndex& index, const LengthRule& lengths,
                                          std::span<const std::int64_t> documents) {
@@ -151,11 +153,20 @@ const BestFitCounts& BestFitPacker::pack(const LengthIndex& index, const LengthR
             cut(part[i], lengths(found[i]));
         }
     }
+    require_few_pieces(0);
     sort_pieces();
     place_pieces();
     counts_.num_rows = static_cast<std::int64_t>(row_sizes_.size());
     counts_.num_spans = static_cast<std::int64_t>(pieces_.size());
     return counts_;
+}
+
+// Pieces and rows are numbered in 32 bits.
+void BestFitPacker::require_few_pieces(std::size_t more) const {
+    if (pieces_.size() + more >= kNone) {
+        refuse("a window must hold fewer than 2**32 pieces of documents, got " +
+               std::to_string(pieces_.size()) + " and " + std::to_string(more) + " more");
+    }
 }
 
 void BestFitPacker::add_piece(std::int64_t document, std::int64_t start, std::int64_t length) {
@@ -164,29 +175,16 @@ void BestFitPacker::add_piece(std::int64_t document, std::int64_t start, std::in
     counts_.sum_squares += length * length;
 }
 
-// So many tokens keep every count, the sum of squares included, below 2^63.
-void BestFitPacker::require_room_for(std::int64_t length) const {
-    const std::int64_t num_tokens = counts_.num_tokens + counts_.num_tokens_dropped;
-    const std::int64_t limit = std::numeric_limits<std::int64_t>::max() / rule_.seq_len;
-    if (length > limit - num_tokens) {
-        refuse("a window must hold at most " + std::to_string(limit) +
-               " tokens with seq_len=" + std::to_string(rule_.seq_len) + ", got " +
-               std::to_string(length) + " more than " + std::to_string(num_tokens));
-    }
-    const std::int64_t num_pieces =
-        rule_.long_documents == LongDocuments::kSplit ? (length - 1) / rule_.seq_len + 1 : 1;
-    if (num_pieces >= kNone - static_cast<std::int64_t>(pieces_.size())) {
-        refuse("a window must hold fewer than 2**32 pieces of documents, got " +
-               std::to_string(num_pieces) + " more than " + std::to_string(pieces_.size()));
-    }
-}
-
 void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
     if (length == 0) {
         ++counts_.num_empty;
         return;
     }
-    require_room_for(length);
+    if (length > max_tokens_ - counts_.num_tokens - counts_.num_tokens_dropped) {
+        refuse("a window must hold at most " + std::to_string(max_tokens_) +
+               " tokens with seq_len=" + std::to_string(rule_.seq_len) + ", got more in document " +
+               std::to_string(document));
+    }
     if (length <= rule_.seq_len) {
         add_piece(document, 0, length);
         return;
@@ -194,6 +192,7 @@ void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
     switch (rule_.long_documents) {
         case LongDocuments::kSplit:
             ++counts_.num_split;
+            require_few_pieces(static_cast<std::size_t>(length / rule_.seq_len));
             for (std::int64_t start = 0; start < length; start += rule_.seq_len) {
                 const std::int64_t count = std::min(rule_.seq_len, length - start);
                 if (count < rule_.min_fragment) {

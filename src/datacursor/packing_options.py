@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 PACKINGS = ("concat", "best_fit", "chunk")
 LONG_DOCUMENTS = ("split", "truncate", "drop", "error")
 ITEM_ORDERS = ("decreasing", "arrival")
+_BEST_FIT_ONLY = {
+    "item_order": None,
+    "max_documents": None,
+    "align": 1,
+    "min_fragment": 1,
+    "window_documents": None,
+}
 _INTEGERS = {
     "max_documents": optional_integer,
     "align": require_integer,
@@ -128,15 +135,6 @@ class PackingOptions:
                     f"{name} needs packing='best_fit', got {name}={getattr(self, name)!r} "
                     f"with packing={self.packing!r}"
                 )
-
-
-_BEST_FIT_ONLY = {
-    "item_order": None,
-    "max_documents": None,
-    "align": 1,
-    "min_fragment": 1,
-    "window_documents": None,
-}
 
 
 def _shuffles(order: Order) -> bool:

@@ -21,12 +21,7 @@ from torch.utils.data import Dataset
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from datacursor._core import TokenTable
-from datacursor.checks import (
-    optional_integer,
-    require_bool,
-    require_choice,
-    require_integer,
-)
+from datacursor.checks import optional_integer, require_bool, require_choice, require_integer
 from datacursor.tokens import TokenCorpus
 
 if TYPE_CHECKING:

@@ -129,7 +129,7 @@ private:
         std::vector<std::vector<std::uint64_t>> levels_;  // a bit for each word below
     };
 
-    void require_room_for(std::int64_t length) const;
+    void require_few_pieces(std::size_t more) const;
     void cut(std::int64_t document, std::int64_t length);
     void add_piece(std::int64_t document, std::int64_t start, std::int64_t length);
     void sort_pieces();
@@ -137,6 +137,7 @@ private:
     [[nodiscard]] std::size_t room_taken(std::int64_t length) const;
 
     BestFitRule rule_;
+    std::int64_t max_tokens_;  // of a window, so that no count reaches 2^63
     RoomIndex rooms_;
     BestFitCounts counts_;
     std::vector<Piece> pieces_;             // in stream order
