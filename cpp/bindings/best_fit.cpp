@@ -24,14 +24,14 @@ namespace {
 using Key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;  // seed, epoch, window
 
 LongDocuments long_documents_of(const std::string& name) {
-    static const std::map<std::string, LongDocuments> kNames{
+    static const std::map<std::string, LongDocuments> names{
         {"split", LongDocuments::kSplit},
         {"truncate", LongDocuments::kTruncate},
         {"drop", LongDocuments::kDrop},
         {"error", LongDocuments::kError},
     };
-    const auto found = kNames.find(name);
-    if (found == kNames.end()) {
+    const auto found = names.find(name);
+    if (found == names.end()) {
         throw_argument("long_documents must be 'split', 'truncate', 'drop' or 'error', got '" +
                        name + "'");
     }

@@ -131,7 +131,7 @@ void BestFitPacker::RoomIndex::put(std::size_t room, std::uint32_t row) {
 
 void BestFitPacker::RoomIndex::clear() {
     for (auto& level : levels_) {
-        std::fill(level.begin(), level.end(), 0);
+        std::ranges::fill(level, 0);
     }
 }
 
@@ -227,10 +227,9 @@ void BestFitPacker::sort_pieces() {
     if (!rule_.decreasing || num_lengths > kMaxCountedPerPiece * pieces_.size()) {
         std::iota(sequence_.begin(), sequence_.end(), 0U);
         if (rule_.decreasing) {
-            std::stable_sort(sequence_.begin(), sequence_.end(),
-                             [&](std::uint32_t a, std::uint32_t b) {
-                                 return pieces_[a].length > pieces_[b].length;
-                             });
+            std::ranges::stable_sort(sequence_, [&](std::uint32_t a, std::uint32_t b) {
+                return pieces_[a].length > pieces_[b].length;
+            });
         }
         return;
     }

@@ -166,7 +166,7 @@ std::size_t cut_rows(const LengthIndex& index, const LengthRule& rule,
                            " and end=" + std::to_string(end));
         }
         // The entry of the first document that may hold the first token.
-        const auto entry = std::upper_bound(totals.begin(), totals.end(), begin) - totals.begin();
+        const auto entry = std::ranges::upper_bound(totals, begin) - totals.begin();
         std::int64_t token = entry > 0 ? totals[static_cast<std::size_t>(entry - 1)] : 0;
         for (std::int64_t document = entry * stride; token < end; ++document) {
             const DocumentBounds bounds = index.bounds(document);

@@ -57,7 +57,7 @@ Numbers numbers_of(const tests::Words& words) {
 }
 
 BestFitRule rule_of(const tests::Words& words) {
-    static const std::map<std::string, LongDocuments> kNames{
+    static const std::map<std::string, LongDocuments> names{
         {"split", LongDocuments::kSplit},
         {"truncate", LongDocuments::kTruncate},
         {"drop", LongDocuments::kDrop},
@@ -66,7 +66,7 @@ BestFitRule rule_of(const tests::Words& words) {
         return static_cast<std::int64_t>(tests::decimal(words.at(i)));
     };
     return {.seq_len = number(1),
-            .long_documents = kNames.at(words.at(2)),
+            .long_documents = names.at(words.at(2)),
             .decreasing = words.at(3) == "decreasing",
             .max_documents = number(4),
             .align = number(5),
