@@ -10,12 +10,14 @@ from hypothesis import settings
 # Without torch (the supported Pythons are tested with numpy alone) these are left out.
 NEEDS = {
     "torch": [
+        "packed.py",
         "runs.py",
         "test_demo.py",
         "test_loader.py",
         "test_documents.py",
         "test_packing.py",
         "test_packing_orders.py",
+        "test_packing_plans.py",
         "test_rows.py",
         "test_sampler.py",
         "test_sampler_laws.py",

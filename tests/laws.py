@@ -286,15 +286,17 @@ def rows_split_invariance(plan: Plan, epoch: int, first: int, counts: Sequence[i
     assert pieces == whole
 
 
-def every_reader_resumes(plan: Plan, epoch: int) -> None:
-    """From the reader behind any row the same rest follows, and reader_of finds that reader."""
+def every_reader_resumes(make: Callable[[], Plan], epoch: int) -> None:
+    """From the reader behind any row a fresh plan gives the same rest, and finds that reader."""
+    plan = make()
     num_rows = plan.num_rows(epoch)
     whole = planned(plan, epoch, 0, num_rows)
     reader: tuple[int, int] = (0, 0)
     for row in range(num_rows):
-        assert plan.reader_of(epoch, row) == reader
-        rest = plan.rows_from(epoch, reader, row, num_rows - row)
+        fresh = make()
+        rest = fresh.rows_from(epoch, reader, row, num_rows - row)
         assert split_rows(rest.spans, rest.row_offsets) == whole[row:]
+        assert fresh.reader_of(epoch, row) == reader
         reader = plan.rows_from(epoch, reader, row, 1).reader
 
 
@@ -311,3 +313,23 @@ def every_token_once(plan: Plan, epoch: int, sizes: Sequence[int]) -> None:
         assert read[document] == start < stop
         read[document] = stop
     assert read == list(sizes)
+
+
+def rows_hold(
+    plan: Plan, epoch: int, sizes: Sequence[int], num_left: int, *, align: int = 1, most: int = 0
+) -> None:
+    """Rows hold what fits, no token comes twice, and exactly num_left tokens do not come.
+
+    Each document comes once in the order of the epoch. A span takes a multiple of align, and a
+    row holds at most `most` spans (0: any number).
+    """
+    missing = [set(range(size)) for size in sizes]
+    for row in planned(plan, epoch, 0, plan.num_rows(epoch)):
+        assert 0 < len(row) <= (most or len(row))
+        taken = [-(-(stop - start) // align) * align for _, start, stop in row]
+        assert sum(taken) <= plan.seq_len
+        for document, start, stop in row:
+            assert start < stop
+            assert missing[document].issuperset(range(start, stop))
+            missing[document].difference_update(range(start, stop))
+    assert sum(map(len, missing)) == num_left

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import order_vectors
+import packing_vectors
 from reference import MASK64, Block, Shuffle, Span, concat, digest, philox4x64_10
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -202,6 +203,8 @@ FILES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
     "philox.txt": (PHILOX_HEADER, philox_lines),
     "shuffle.txt": (SHUFFLE_HEADER, shuffle_lines),
     "digest.txt": (DIGEST_HEADER, digest_lines),
+    "best_fit.txt": (packing_vectors.BEST_FIT_HEADER, packing_vectors.best_fit_lines),
+    "chunk.txt": (packing_vectors.CHUNK_HEADER, packing_vectors.chunk_lines),
     "concat.txt": (CONCAT_HEADER, concat_lines),
     "block_shuffle.txt": (order_vectors.BLOCK_SHUFFLE_HEADER, order_vectors.block_shuffle_lines),
     "mixture.txt": (order_vectors.MIXTURE_HEADER, order_vectors.mixture_lines),

@@ -320,13 +320,18 @@ def batch(
     pad: int = 0,
     labels: Literal["shifted", "hf"] = "shifted",
     positions: Literal["segment", "document"] = "segment",
+    align: int = 1,
+    longest: int | None = None,
     padding_rows: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Build every field of one batch from its rows of spans, as nested lists and integers.
 
-    Reading: positions restart at 0 in the padding under both settings; max_seqlen counts the
-    padding segment, as the attention kernel walks it too. A row of padding_rows (a repeat that
-    fills the last round) keeps its input ids and is otherwise one padding segment.
+    A document ends after its `longest` tokens, bos and eos included: nothing behind is a label.
+
+    Reading: positions go on in align padding. They restart at 0 in the row's padding under both
+    settings; max_seqlen counts the padding segment, as the attention kernel walks it too. A row of
+    padding_rows (a repeat that fills the last round) keeps its input ids and is otherwise one
+    padding segment.
     """
     names = ("input_ids", "labels", "position_ids", "segment_ids", "loss_mask")
     fields: dict[str, Any] = {name: [] for name in names}
@@ -336,12 +341,16 @@ def batch(
         ends = []
         for segment, (document, start, stop) in enumerate(spans):
             text = [token for token in (bos, *documents[document], eos) if token is not None]
+            text = text[:longest]
             for place in range(start, stop):
                 target = place + 1 if labels == "shifted" else place
                 known = target < len(text) if labels == "shifted" else place > start
                 label = text[target] if known else IGNORE
                 position = place if positions == "document" else place - start
                 cells.append((text[place], label, position, segment, known))
+            for place in range(stop, stop + -(stop - start) % align):
+                position = place if positions == "document" else place - start
+                cells.append((pad, IGNORE, position, segment, False))
             ends.append(len(cells))
         cells += [(pad, IGNORE, j, -1, False) for j in range(seq_len - len(cells))]
         if number in padding_rows:

@@ -29,6 +29,9 @@ PYTHON_LAYERS = (
     {"choose_order"},
     {"arrow", "contributions", "datasets", "fingerprint", "skip_table", "state"},
     {"document_stream", "layout", "matching"},
+    {"row_plan", "window_table"},
+    {"best_fit_plan", "chunk_plan", "concat_plan"},
+    {"packing_options"},
     {"commits"},
     {"issuing"},
     {"plan", "sampler", "tokens"},
@@ -54,7 +57,7 @@ CPP_LAYERS = (
     {"error"},
     {"bytes", "kernel", "mixer", "philox", "prefetch"},
     {"cursor", "digest", "last_used", "length_index", "permutation"},
-    {"gather", "mixture_stages", "order", "packer"},
+    {"best_fit", "chunk", "gather", "mixture_stages", "order", "packer"},
     {"block_shuffle", "mixture", "subset", "weighted"},
 )
 # The core knows no Python, files or clock, and draws no random number but its own.

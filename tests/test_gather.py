@@ -58,7 +58,15 @@ def gather(
 ) -> dict[str, Any]:
     """Return every field of a batch as lists."""
     fields = arrays(len(row_offsets) - 1, seq_len, len(spans))
-    defaults = {"bos": None, "eos": None, "pad": 0, "shifted": True, "continued": False}
+    defaults = {
+        "bos": None,
+        "eos": None,
+        "pad": 0,
+        "shifted": True,
+        "continued": False,
+        "align": 1,
+        "longest": None,
+    }
     num_boundaries, max_seqlen, num_targets = table.gather(
         np.asarray(spans, dtype=np.int64).reshape(-1, 3),
         np.asarray(row_offsets, dtype=np.int64),
@@ -176,6 +184,43 @@ def test_labels_that_are_not_shifted() -> None:
     assert batch["num_targets"] == 4
 
 
+def test_case_15_align_padding_lies_inside_its_segment() -> None:
+    spans, row_offsets = [(0, 0, 3), (1, 0, 5)], [0, 2]
+    batch = gather(table_of(counted(3, 5, 2)), spans, row_offsets, 12, align=4)
+    assert batch["input_ids"] == [[1, 2, 3, 0, 4, 5, 6, 7, 8, 0, 0, 0]]
+    assert batch["labels"] == [[2, 3, *[IGNORE] * 2, 5, 6, 7, 8, *[IGNORE] * 4]]
+    assert batch["position_ids"] == [[0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7]]
+    assert batch["segment_ids"] == [[0] * 4 + [1] * 8]
+    assert batch["loss_mask"] == [[True, True, *[False] * 2, *[True] * 4, *[False] * 4]]
+    assert (batch["cu_seqlens"], batch["max_seqlen"], batch["num_targets"]) == ([0, 4, 12], 8, 6)
+
+
+def test_the_last_token_of_a_truncated_document_has_no_label() -> None:
+    table = table_of(counted(5, 3))
+    spans, row_offsets = [(0, 0, 4), (1, 0, 3)], [0, 1, 2]
+    whole = gather(table, spans, row_offsets, 4)
+    assert whole["labels"][0] == [2, 3, 4, 5]
+    truncated = gather(table, spans, row_offsets, 4, longest=4)
+    assert truncated["labels"] == [[2, 3, 4, IGNORE], [7, 8, IGNORE, IGNORE]]
+    assert truncated["loss_mask"][0] == [True, True, True, False]
+    assert truncated["num_targets"] == 5
+    with pytest.raises(ArgumentError, match=r"stop <= 4, .*document 0, .*stop=5"):
+        gather(table, [(0, 1, 5)], [0, 1], 4, longest=4)
+
+
+@pytest.mark.parametrize(
+    ("spans", "align", "message"),
+    [
+        ([(0, 0, 1)], 3, "align must divide seq_len=4, got align=3"),
+        ([(0, 0, 1)], 0, "got align=0"),
+        ([(0, 0, 1), (1, 0, 1), (1, 1, 2)], 2, "fit seq_len=4, got more in row 0"),
+    ],
+)
+def test_segments_that_do_not_fit_are_refused(spans: Any, align: int, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        gather(table_of(counted(3, 2)), spans, [0, len(spans)], 4, align=align)
+
+
 # -- The reference and the laws --------------------------------------------------------------------
 
 
@@ -219,10 +264,57 @@ def test_batches_are_the_reference_s(
         pad=5,
         shifted=labels == "shifted",
         continued=positions == "document",
+        align=1,
+        longest=None,
     )
     rows = [spans[a:b].tolist() for a, b in pairwise(row_offsets)]
     expected = reference.batch(
         documents, rows, seq_len, bos=bos, eos=eos, pad=5, labels=labels, positions=positions
+    )
+    assert batch == {name: expected[name] for name in batch}
+
+
+@given(
+    lengths=st.lists(st.integers(0, 30), min_size=1, max_size=8),
+    align=st.integers(1, 5),
+    num_aligned=st.integers(1, 5),
+    long_documents=st.sampled_from(["split", "truncate"]),
+    virtual=st.sampled_from([(None, None), (100, None), (None, 101), (100, 101)]),
+    labels=st.sampled_from(["shifted", "hf"]),
+    positions=st.sampled_from(["segment", "document"]),
+)
+def test_aligned_and_truncated_batches_are_the_reference_s(
+    lengths: list[int],
+    align: int,
+    num_aligned: int,
+    long_documents: str,
+    virtual: tuple[int | None, int | None],
+    labels: Any,
+    positions: Any,
+) -> None:
+    documents = counted(*lengths)
+    seq_len = align * num_aligned
+    bos, eos = virtual
+    options: dict[str, Any] = {"bos": bos, "eos": eos, "align": align}
+    plan = PackingPlan(
+        lengths, seq_len=seq_len, packing="best_fit", long_documents=long_documents, **options
+    )
+    if len(plan) == 0:
+        return
+    spans, row_offsets = plan.rows(0, 0, len(plan))
+    options |= {"pad": 5, "longest": seq_len if long_documents == "truncate" else None}
+    batch = gather(
+        table_of(documents),
+        spans,
+        row_offsets,
+        seq_len,
+        shifted=labels == "shifted",
+        continued=positions == "document",
+        **options,
+    )
+    rows = [spans[a:b].tolist() for a, b in pairwise(row_offsets)]
+    expected = reference.batch(
+        documents, rows, seq_len, labels=labels, positions=positions, **options
     )
     assert batch == {name: expected[name] for name in batch}
 
@@ -361,7 +453,15 @@ def test_a_field_that_cannot_be_written_is_named(name: str, value: Any, message:
 )
 def test_spans_that_cannot_be_read_are_named(spans: Any, row_offsets: Any, message: str) -> None:
     fields: Any = arrays(1, 4, 9)
-    options: Any = {"bos": None, "eos": None, "pad": 0, "shifted": True, "continued": False}
+    options: Any = {
+        "bos": None,
+        "eos": None,
+        "pad": 0,
+        "shifted": True,
+        "continued": False,
+        "align": 1,
+        "longest": None,
+    }
     with pytest.raises(ArgumentError, match=message):
         table_of(counted(3, 2)).gather(spans, row_offsets, **options, **fields)
 
@@ -427,5 +527,7 @@ def test_an_output_that_shares_memory_is_refused(name: str) -> None:
             pad=0,
             shifted=True,
             continued=False,
+            align=1,
+            longest=None,
             **fields,
         )

@@ -10,6 +10,7 @@ void bind_kernel(pybind11::module_& module);
 void bind_order(pybind11::module_& module);
 void bind_orders(pybind11::module_& module);
 void bind_cursor(pybind11::module_& module);
+void bind_best_fit(pybind11::module_& module);
 void bind_packing(pybind11::module_& module);
 
 }  // namespace datacursor::bindings

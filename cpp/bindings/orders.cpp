@@ -75,13 +75,13 @@ private:
 };
 
 Stopping stopping_of(const std::string& name) {
-    static const std::map<std::string, Stopping> kStoppings{
+    static const std::map<std::string, Stopping> stoppings{
         {"first_exhausted", Stopping::kFirstExhausted},
         {"all_exhausted", Stopping::kAllExhausted},
         {"forever", Stopping::kForever},
     };
-    const auto found = kStoppings.find(name);
-    if (found == kStoppings.end()) {
+    const auto found = stoppings.find(name);
+    if (found == stoppings.end()) {
         throw_argument("stopping must be 'first_exhausted', 'all_exhausted' or 'forever', got '" +
                        name + "'");
     }

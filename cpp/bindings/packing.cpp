@@ -12,23 +12,17 @@
 #include "bindings.hpp"
 #include "buffers.hpp"
 #include "datacursor/gather.hpp"
-#include "datacursor/length_index.hpp"
 #include "datacursor/packer.hpp"
+#include "owning_length_index.hpp"
 
 namespace py = pybind11;
 
 namespace datacursor::bindings {
 namespace {
 
-using LengthArrays = std::tuple<std::optional<py::array>, py::array>;
 using TokenArrays = std::tuple<py::array, std::optional<py::array>, py::array>;
 
-// The core borrows its arrays; these two own what they borrow.
-struct OwningLengthIndex {
-    std::vector<LengthArrays> arrays;
-    LengthIndex index;
-};
-
+// As OwningLengthIndex.
 struct OwningTokenTable {
     std::vector<TokenArrays> arrays;
     TokenTable table;
@@ -160,6 +154,20 @@ py::tuple locate(const OwningLengthIndex& owner, const py::array& documents,
     return py::make_tuple(found.place, found.offset);
 }
 
+std::size_t cut_rows_into(const OwningLengthIndex& owner, const py::array& totals,
+                          std::int64_t stride, const py::array& ranges, std::int64_t num_virtual,
+                          bool keep_empty, py::array& spans, py::array& row_ends) {
+    const LengthRule rule(num_virtual, keep_empty);
+    const auto totals_span = readable_1d<std::int64_t>(totals, "totals");
+    const auto ranges_span = readable_2d<std::int64_t>(ranges, 2, "ranges");
+    const auto spans_span = writable_2d<std::int64_t>(spans, 3, "spans");
+    const auto row_ends_span = writable_1d<std::int64_t>(row_ends, "row_ends");
+    check_apart({memory_of("totals", totals_span), memory_of("ranges", ranges_span)},
+                {memory_of("spans", spans_span), memory_of("row_ends", row_ends_span)});
+    const py::gil_scoped_release release;
+    return cut_rows(owner.index, rule, totals_span, stride, ranges_span, spans_span, row_ends_span);
+}
+
 // A field of the batch, of the shape of input_ids; None leaves it out.
 template <typename T>
 std::span<T> field(std::optional<py::array>& array, const py::array& input_ids, const char* name) {
@@ -176,7 +184,8 @@ std::span<T> field(std::optional<py::array>& array, const py::array& input_ids, 
 
 py::tuple gather(const OwningTokenTable& self, const py::array& spans, const py::array& row_offsets,
                  std::optional<std::int64_t> bos, std::optional<std::int64_t> eos, std::int64_t pad,
-                 bool shifted, bool continued, py::array& input_ids,
+                 bool shifted, bool continued, std::int64_t align,
+                 std::optional<std::int64_t> longest, py::array& input_ids,
                  std::optional<py::array> labels, std::optional<py::array> position_ids,
                  std::optional<py::array> segment_ids, std::optional<py::array> loss_mask,
                  std::optional<py::array> cu_seqlens) {
@@ -199,8 +208,13 @@ py::tuple gather(const OwningTokenTable& self, const py::array& spans, const py:
          memory_of("position_ids", fields.position_ids),
          memory_of("segment_ids", fields.segment_ids), memory_of("loss_mask", fields.loss_mask),
          memory_of("cu_seqlens", fields.cu_seqlens)});
-    const GatherOptions options{
-        .bos = bos, .eos = eos, .pad = pad, .shifted = shifted, .continued = continued};
+    const GatherOptions options{.bos = bos,
+                                .eos = eos,
+                                .pad = pad,
+                                .shifted = shifted,
+                                .continued = continued,
+                                .align = align,
+                                .longest = longest};
     BatchTotals totals;
     {
         const py::gil_scoped_release release;
@@ -231,6 +245,9 @@ void bind_packing(py::module_& module) {
     module.def("count_tokens", &count_tokens_into, py::arg("index"), py::arg("documents"),
                py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"), py::arg("stride"),
                py::arg("before"), py::arg("totals"));
+    module.def("cut_rows", &cut_rows_into, py::arg("index"), py::arg("totals"), py::arg("stride"),
+               py::arg("ranges"), py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"),
+               py::arg("spans"), py::arg("row_ends"));
     module.def("locate_token", &locate, py::arg("index"), py::arg("documents"), py::kw_only(),
                py::arg("num_virtual"), py::arg("keep_empty"), py::arg("target"));
 
@@ -241,8 +258,9 @@ void bind_packing(py::module_& module) {
             [](const OwningTokenTable& self) { return self.table.num_documents(); })
         .def("gather", &gather, py::arg("spans"), py::arg("row_offsets"), py::kw_only(),
              py::arg("bos"), py::arg("eos"), py::arg("pad"), py::arg("shifted"),
-             py::arg("continued"), py::arg("input_ids"), py::arg("labels"), py::arg("position_ids"),
-             py::arg("segment_ids"), py::arg("loss_mask"), py::arg("cu_seqlens"));
+             py::arg("continued"), py::arg("align"), py::arg("longest"), py::arg("input_ids"),
+             py::arg("labels"), py::arg("position_ids"), py::arg("segment_ids"),
+             py::arg("loss_mask"), py::arg("cu_seqlens"));
 }
 
 }  // namespace datacursor::bindings

@@ -1,7 +1,6 @@
 #include "datacursor/block_shuffle.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,11 +23,8 @@ public:
           block_size_(order.block_size_),
           num_blocks_(num_samples_ / block_size_),
           window_size_(order.window_size_),
-          key_{.seed = order.seed_, .epoch = epoch, .order_id = static_cast<std::uint64_t>(kId)} {
-        if (num_blocks_ > 0) {
-            blocks_.emplace(num_blocks_, key_);
-        }
-    }
+          key_{.seed = order.seed_, .epoch = epoch, .order_id = static_cast<std::uint64_t>(kId)},
+          blocks_(std::max(num_blocks_, std::uint64_t{1}), key_) {}
 
     [[nodiscard]] std::uint64_t index_at(std::uint64_t position) const override {
         const auto window = window_at(position / window_size_);
@@ -40,7 +36,7 @@ public:
     [[nodiscard]] std::uint64_t position_of(std::uint64_t index) const override {
         const std::uint64_t block = index / block_size_;
         const std::uint64_t block_place =
-            block < num_blocks_ ? blocks_->position_of(block) : num_blocks_;
+            block < num_blocks_ ? blocks_.position_of(block) : num_blocks_;
         const std::uint64_t place = block_place * block_size_ + index % block_size_;
         const auto window = window_at(place / window_size_);
         return window->first + window->samples.position_of(place - window->first);
@@ -67,7 +63,7 @@ private:
 
     // Return the block at one place of the shuffled blocks; the tail follows them.
     [[nodiscard]] std::uint64_t block_at(std::uint64_t place) const {
-        return place < num_blocks_ ? blocks_->index_at(place) : num_blocks_;
+        return place < num_blocks_ ? blocks_.index_at(place) : num_blocks_;
     }
 
     [[nodiscard]] std::shared_ptr<const Window> window_at(std::uint64_t number) const {
@@ -92,9 +88,9 @@ private:
     [[nodiscard]] std::vector<std::int64_t> starts_of(std::uint64_t first,
                                                       std::uint64_t count) const {
         std::vector<std::int64_t> starts(count, static_cast<std::int64_t>(num_blocks_));
-        if (blocks_) {
-            const std::uint64_t whole = std::min(count, num_blocks_ - first);
-            blocks_->fill(first, std::span(starts).first(whole));
+        const std::uint64_t whole = std::min(count, num_blocks_ - first);
+        if (whole > 0) {
+            blocks_.fill(first, std::span(starts).first(whole));
         }
         for (std::int64_t& start : starts) {
             start *= static_cast<std::int64_t>(block_size_);
@@ -119,7 +115,7 @@ private:
     std::uint64_t num_blocks_;  // whole ones
     std::uint64_t window_size_;
     PermutationKey key_;
-    std::optional<Permutation> blocks_;
+    Permutation blocks_;  // of the whole ones, if there are any
     LastUsed<Window> windows_;
 };
 

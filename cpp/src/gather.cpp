@@ -117,7 +117,13 @@ void write_real_tokens(const Piece& piece, std::int64_t first, std::int64_t coun
 }
 
 std::int64_t virtual_length(std::int64_t length, const GatherOptions& options) {
-    return length + (options.bos ? 1 : 0) + (options.eos ? 1 : 0);
+    const std::int64_t whole = length + (options.bos ? 1 : 0) + (options.eos ? 1 : 0);
+    return std::min(whole, options.longest.value_or(whole));
+}
+
+// What a segment of `count` tokens takes from its row.
+std::int64_t aligned(std::int64_t count, const GatherOptions& options) {
+    return options.align == 1 ? count : (count + options.align - 1) / options.align * options.align;
 }
 
 // Finds and checks span i, and starts to fetch its tokens.
@@ -171,7 +177,8 @@ private:
     void write_tokens(const Piece& piece, std::int64_t start, std::int64_t stop,
                       std::int64_t* ids) const;
     void write_labels(const Piece& piece, std::span<const std::int64_t> ids, bool has_next);
-    void advance(std::int64_t count);
+    void write_padding(std::int64_t count, std::int64_t first_position, std::int32_t segment);
+    void close_segment(std::int64_t count);
     void add_boundary();
 
     const GatherOptions& options_;
@@ -201,20 +208,32 @@ void BatchWriter::add_segment(const Piece& piece) {
     const std::span<std::int64_t> positions = next(fields_.position_ids, count);
     std::iota(positions.begin(), positions.end(), options_.continued ? piece.start : 0);
     std::ranges::fill(next(fields_.segment_ids, count), segment_);
+    at_ += count;
+    const std::int64_t size = aligned(count, options_);
+    if (size > count) {
+        write_padding(size - count, (options_.continued ? piece.start : 0) + count, segment_);
+    }
     ++segment_;
-    advance(count);
+    close_segment(size);
+}
+
+// Writes places without a document: no labels, nothing to predict.
+void BatchWriter::write_padding(std::int64_t count, std::int64_t first_position,
+                                std::int32_t segment) {
+    std::ranges::fill(next(fields_.input_ids, count), options_.pad);
+    std::ranges::fill(next(fields_.labels, count), kIgnoreLabel);
+    std::ranges::fill(next(fields_.loss_mask, count), false);
+    const std::span<std::int64_t> positions = next(fields_.position_ids, count);
+    std::iota(positions.begin(), positions.end(), first_position);
+    std::ranges::fill(next(fields_.segment_ids, count), segment);
+    at_ += count;
 }
 
 void BatchWriter::finish_row() {
     const std::int64_t count = room();
     if (count > 0) {
-        std::ranges::fill(next(fields_.input_ids, count), options_.pad);
-        std::ranges::fill(next(fields_.labels, count), kIgnoreLabel);
-        std::ranges::fill(next(fields_.loss_mask, count), false);
-        const std::span<std::int64_t> positions = next(fields_.position_ids, count);
-        std::iota(positions.begin(), positions.end(), 0);
-        std::ranges::fill(next(fields_.segment_ids, count), kPaddingSegment);
-        advance(count);
+        write_padding(count, 0, kPaddingSegment);
+        close_segment(count);
     }
     filled_ = 0;
     segment_ = 0;
@@ -258,8 +277,7 @@ void BatchWriter::write_labels(const Piece& piece, std::span<const std::int64_t>
     }
 }
 
-void BatchWriter::advance(std::int64_t count) {
-    at_ += count;
+void BatchWriter::close_segment(std::int64_t count) {
     filled_ += count;
     totals_.max_seqlen = std::max(totals_.max_seqlen, count);
     add_boundary();
@@ -338,6 +356,10 @@ BatchTotals TokenTable::gather(std::span<const std::int64_t> spans,
     const std::size_t num_spans = spans.size() / 3;
     check_fields(fields, num_spans);
     check_row_offsets(row_offsets, fields.num_rows, static_cast<std::int64_t>(num_spans));
+    if (options.align < 1 || fields.seq_len % options.align != 0) {
+        throw_argument("align must divide seq_len=" + std::to_string(fields.seq_len) +
+                       ", got align=" + std::to_string(options.align));
+    }
 
     BatchWriter writer(options, fields);
     std::array<Piece, kLookahead> pieces;
@@ -354,7 +376,7 @@ BatchTotals TokenTable::gather(std::span<const std::int64_t> spans,
                     find_piece(index_, tokens_, spans, num_found, options);
             }
             const Piece& piece = pieces[i % kLookahead];
-            if (piece.stop - piece.start > writer.room()) {
+            if (aligned(piece.stop - piece.start, options) > writer.room()) {
                 throw_argument(
                     "the spans of a row must fit seq_len=" + std::to_string(fields.seq_len) +
                     ", got more in row " + std::to_string(row));

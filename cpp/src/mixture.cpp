@@ -194,7 +194,7 @@ private:
     LastUsed<Block> blocks_;
 };
 
-Mixture::Mixture(Sources sources, std::vector<MixtureStage> stages, std::uint64_t block,
+Mixture::Mixture(const Sources& sources, std::vector<MixtureStage> stages, std::uint64_t block,
                  Stopping stopping, std::uint64_t seed)
     : Mixture(sources, MixtureStages(positions_of(sources), std::move(stages), block, stopping),
               seed) {}

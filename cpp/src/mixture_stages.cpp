@@ -50,8 +50,7 @@ void MixtureStages::add_stage(MixtureStage stage, std::size_t num_sources) {
                std::to_string(block_) + ", got position " + std::to_string(stage.first));
     }
     const std::vector<std::uint64_t>& quotas = stage.quotas;
-    const bool is_below =
-        std::all_of(quotas.begin(), quotas.end(), [&](std::uint64_t q) { return q <= block_; });
+    const bool is_below = std::ranges::all_of(quotas, [&](std::uint64_t q) { return q <= block_; });
     if (quotas.size() != num_sources || !is_below ||
         std::accumulate(quotas.begin(), quotas.end(), std::uint64_t{0}) != block_) {
         refuse(name + " must have " + std::to_string(num_sources) +
@@ -131,9 +130,7 @@ std::uint64_t MixtureStages::count_blocks(std::span<const std::uint64_t> sizes,
 }
 
 const MixtureStages::Stage& MixtureStages::stage_of(std::uint64_t block_number) const {
-    const auto behind = std::upper_bound(
-        stages_.begin(), stages_.end(), block_number,
-        [](std::uint64_t number, const Stage& stage) { return number < stage.first_block; });
+    const auto behind = std::ranges::upper_bound(stages_, block_number, {}, &Stage::first_block);
     return *(behind - 1);
 }
 

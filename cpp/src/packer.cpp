@@ -141,4 +141,50 @@ TokenPlace locate_token(const LengthIndex& index, const LengthRule& rule,
     return found;
 }
 
+std::size_t cut_rows(const LengthIndex& index, const LengthRule& rule,
+                     std::span<const std::int64_t> totals, std::int64_t stride,
+                     std::span<const std::int64_t> ranges, std::span<std::int64_t> spans,
+                     std::span<std::int64_t> row_ends) {
+    const std::int64_t num_documents = index.num_documents();
+    if (stride < 1 || std::ssize(totals) != (num_documents - 1) / stride + 1) {
+        throw_argument("totals must have an entry for every stride=" + std::to_string(stride) +
+                       " of " + std::to_string(num_documents) + " documents, got " +
+                       std::to_string(totals.size()));
+    }
+    if (ranges.size() != 2 * row_ends.size()) {
+        throw_argument("row_ends must have one entry for each of " +
+                       std::to_string(ranges.size() / 2) + " ranges, got " +
+                       std::to_string(row_ends.size()));
+    }
+    std::size_t num_spans = 0;
+    for (std::size_t row = 0; row < row_ends.size(); ++row) {
+        const std::int64_t begin = ranges[2 * row];
+        const std::int64_t end = ranges[2 * row + 1];
+        if (begin < 0 || begin >= end || end > totals.back()) {
+            throw_argument("ranges[" + std::to_string(row) + "] must have 0 <= begin < end <= " +
+                           std::to_string(totals.back()) + ", got begin=" + std::to_string(begin) +
+                           " and end=" + std::to_string(end));
+        }
+        // The entry of the first document that may hold the first token.
+        const auto entry = std::ranges::upper_bound(totals, begin) - totals.begin();
+        std::int64_t token = entry > 0 ? totals[static_cast<std::size_t>(entry - 1)] : 0;
+        for (std::int64_t document = entry * stride; token < end; ++document) {
+            const DocumentBounds bounds = index.bounds(document);
+            const std::int64_t length = rule(bounds.end - bounds.begin);
+            const std::int64_t start = std::max<std::int64_t>(begin - token, 0);
+            if (start < length) {
+                if (3 * num_spans + 2 < spans.size()) {
+                    spans[3 * num_spans] = document;
+                    spans[3 * num_spans + 1] = start;
+                    spans[3 * num_spans + 2] = std::min(length, end - token);
+                }
+                ++num_spans;
+            }
+            token += length;
+        }
+        row_ends[row] = static_cast<std::int64_t>(num_spans);
+    }
+    return num_spans;
+}
+
 }  // namespace datacursor

@@ -1,6 +1,7 @@
 #include "datacursor/subset.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -62,8 +63,7 @@ Subset::Subset(std::span<const std::int64_t> indices, std::uint64_t num_samples,
                                                   "]=" + std::to_string(indices_[i]));
         }
     }
-    const auto not_rising = std::adjacent_find(
-        indices_.begin(), indices_.end(), [](std::int64_t a, std::int64_t b) { return a >= b; });
+    const auto not_rising = std::ranges::adjacent_find(indices_, std::greater_equal());
     if (not_rising != indices_.end()) {
         sort_places();
     }
@@ -72,11 +72,9 @@ Subset::Subset(std::span<const std::int64_t> indices, std::uint64_t num_samples,
 void Subset::sort_places() {
     places_.resize(indices_.size());
     std::iota(places_.begin(), places_.end(), std::uint64_t{0});
-    std::sort(places_.begin(), places_.end(),
-              [&](std::uint64_t a, std::uint64_t b) { return indices_[a] < indices_[b]; });
-    const auto same = std::adjacent_find(
-        places_.begin(), places_.end(),
-        [&](std::uint64_t a, std::uint64_t b) { return indices_[a] == indices_[b]; });
+    const auto index_of = [&](std::uint64_t place) { return indices_[place]; };
+    std::ranges::sort(places_, {}, index_of);
+    const auto same = std::ranges::adjacent_find(places_, {}, index_of);
     if (same != places_.end()) {
         throw Error(ErrorKind::kArgument,
                     "indices must not repeat, got " + std::to_string(indices_[*same]) + " twice");
@@ -90,14 +88,13 @@ std::uint64_t Subset::place_of(std::uint64_t index) const {
                     "index must be in the subset, got index=" + std::to_string(index));
     };
     if (places_.empty()) {
-        const auto found = std::lower_bound(indices_.begin(), indices_.end(), wanted);
+        const auto found = std::ranges::lower_bound(indices_, wanted);
         return found != indices_.end() && *found == wanted
                    ? static_cast<std::uint64_t>(found - indices_.begin())
                    : refuse();
     }
-    const auto found = std::lower_bound(
-        places_.begin(), places_.end(), wanted,
-        [&](std::uint64_t place, std::int64_t value) { return indices_[place] < value; });
+    const auto found = std::ranges::lower_bound(
+        places_, wanted, {}, [&](std::uint64_t place) { return indices_[place]; });
     return found != places_.end() && indices_[*found] == wanted ? *found : refuse();
 }
 

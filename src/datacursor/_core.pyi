@@ -105,6 +105,51 @@ def count_tokens(
     before: int,
     totals: NDArray[np.int64],
 ) -> None: ...
+def cut_rows(
+    index: LengthIndex,
+    totals: NDArray[np.int64],
+    stride: int,
+    ranges: NDArray[np.int64],
+    *,
+    num_virtual: int,
+    keep_empty: bool,
+    spans: NDArray[np.int64],
+    row_ends: NDArray[np.int64],
+) -> int: ...
+
+class BestFitRule(metaclass=_PybindType):
+    def __init__(
+        self,
+        *,
+        seq_len: int,
+        long_documents: str,
+        decreasing: bool,
+        max_documents: int,
+        align: int,
+        min_fragment: int,
+    ) -> None: ...
+
+def count_best_fit(
+    index: LengthIndex,
+    documents: NDArray[np.int64],
+    rule: BestFitRule,
+    *,
+    num_virtual: int,
+    keep_empty: bool,
+) -> dict[str, int]: ...
+def best_fit(
+    index: LengthIndex,
+    documents: NDArray[np.int64],
+    rule: BestFitRule,
+    *,
+    num_virtual: int,
+    keep_empty: bool,
+    key: tuple[int, int, int] | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def chunk_cut(seed: int, epoch: int, seq_len: int) -> int: ...
+def fill_chunk_rows(
+    seed: int, epoch: int, num_rows: int, first: int, out: NDArray[np.int64]
+) -> None: ...
 def locate_token(
     index: LengthIndex,
     documents: NDArray[np.int64],
@@ -130,6 +175,8 @@ class TokenTable(metaclass=_PybindType):
         pad: int,
         shifted: bool,
         continued: bool,
+        align: int,
+        longest: int | None,
         input_ids: NDArray[np.int64],
         labels: NDArray[np.int64] | None,
         position_ids: NDArray[np.int64] | None,

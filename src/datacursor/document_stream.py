@@ -36,6 +36,11 @@ class DocumentStream:
         self.order = order
         self._table: SkipTable | None = None
 
+    @property
+    def mean_length(self) -> int:
+        """Mean tokens of a document, rounded down, at least 1."""
+        return max(1, self.lengths.num_tokens // self.lengths.index.num_documents)
+
     def num_documents(self, epoch: int) -> int:
         """Return how many documents an epoch reads, empty ones included."""
         return self.order.num_positions(epoch)
@@ -45,7 +50,7 @@ class DocumentStream:
 
         An endless order whose first 65,536 documents are empty counts as one without tokens.
         """
-        if self.order.is_permutation:
+        if self.order.is_permutation or self.lengths.num_tokens == 0:
             return self.lengths.num_tokens
         if self.order.is_endless:
             return self._endless_tokens

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datacursor import _core
-from datacursor.choose_order import choose_order
 from datacursor.contributions import Advance, Contributions, Layout, last_round_ranges
 from datacursor.cursor import Cursor
 from datacursor.errors import ArgumentError, CursorMismatchError
@@ -78,22 +77,18 @@ class RowContributions(Contributions):
             yield self._last_round(cursor, position, reader, rest, layout)
 
     def is_committed(self, cursor: Cursor, index: int) -> bool:
-        """Return whether every token of a document lies behind the cursor, in O(1)."""
-        return self.order.position_of(cursor.epoch, index) < cursor.reader_position
+        """Return whether every token of a document lies behind the cursor."""
+        return self.plan.is_passed(cursor.epoch, _reader(cursor), index)
 
     def check_reader(self, cursor: Cursor) -> None:
-        """Raise if the reader is at the start and the position is not, or beyond its document.
+        """Raise if the reader cannot stand where the position is.
 
         Raises:
             CursorMismatchError: Position and reader contradict each other.
         """
         reader = _reader(cursor)
-        at_start = cursor.position == 0
-        if at_start != (reader == (0, 0)) or (at_start and cursor.phase > 0):
-            problem = f"position={cursor.position}, phase={cursor.phase}"
-        elif reader.offset > 0 and not self.plan.is_inside(cursor.epoch, reader):
-            problem = "an offset beyond its document"
-        else:
+        problem = self.plan.problem_with(cursor.epoch, cursor.position, reader, phase=cursor.phase)
+        if problem is None:
             return
         raise CursorMismatchError(
             f"cursor contradicts itself: reader_position={reader.position}, "
@@ -105,7 +100,14 @@ class RowContributions(Contributions):
 
         Rows of L tokens start at token k * L - phase, so position and phase follow from the
         token the reader stands at.
+
+        Raises:
+            CursorMismatchError: Only concat cuts on anywhere; others change at an epoch's start.
         """
+        if cursor.position == 0:
+            return cursor.replace(seq_len=self.seq_len)
+        if not self.plan.can_change_seq_len:
+            return super().rescale(cursor)
         token = cursor.position * cursor.seq_len - cursor.phase
         position = -(-token // self.seq_len)
         return cursor.replace(
@@ -152,8 +154,9 @@ class PackedSampler(CursorSampler):
         corpus: The documents.
         seq_len: Tokens a row, L.
         batch_size: Rows in a micro-batch of one rank.
-        packing: "concat": documents in order, joined and cut every L tokens.
-        long_documents: What happens to a document longer than a row; concat always splits.
+        packing: "concat", "best_fit" or "chunk"; like long_documents, tail, item_order,
+            max_documents, align, min_fragment and window_documents as in `PackingPlan`.
+        long_documents: What happens to a document longer than a row; best_fit asks for it.
         num_replicas: As in `CursorSampler`, like rank, shuffle, seed, drop_last,
             accumulation_steps and order; shuffle and order concern documents.
         rank: This process.
@@ -162,11 +165,16 @@ class PackedSampler(CursorSampler):
         drop_last: Drop an incomplete last round of all ranks.
         accumulation_steps: Micro-batches in an update.
         order: An `Order` over the documents, or documents in the order to read them.
-        tail: "pad" fills the epoch's last row with padding, "drop" leaves its tokens out.
+        tail: What becomes of an incomplete last row.
         bos: Token put before every document, or None.
         eos: Token put after every document, or None.
         pad_id: Token in padding; masked by place, so it may equal eos. None: eos, else 0.
         keep_empty: Whether an empty document still has its bos and eos.
+        item_order: Order in which best_fit places documents.
+        max_documents: Pieces a row of best_fit holds at most.
+        align: Multiple to which best_fit pads each piece.
+        min_fragment: Shortest piece of a split document that best_fit keeps.
+        window_documents: Documents of a window of best_fit.
         labels: "shifted": the next token of the same document; "hf": not shifted.
         positions: "segment" restarts position_ids per segment, "document" continues them.
 
@@ -209,6 +217,11 @@ class PackedSampler(CursorSampler):
         eos: int | None = None,
         pad_id: int | None = None,
         keep_empty: bool = False,
+        item_order: str | None = None,
+        max_documents: int | None = None,
+        align: int = 1,
+        min_fragment: int = 1,
+        window_documents: int | None = None,
         labels: str = "shifted",
         positions: str = "segment",
     ) -> None:
@@ -217,19 +230,23 @@ class PackedSampler(CursorSampler):
                 f"corpus must be a TokenCorpus, got {type(corpus).__name__}; "
                 "use TokenCorpus.open(...)"
             )
-        order = choose_order(
-            order, corpus.num_documents, shuffle=shuffle, seed=seed, noun="documents"
-        )
         self.plan = PackingPlan(
             corpus,
             seq_len=seq_len,
             packing=packing,
             long_documents=long_documents,
+            seed=seed,
+            shuffle=shuffle,
             order=order,
             tail=tail,
             bos=bos,
             eos=eos,
             keep_empty=keep_empty,
+            item_order=item_order,
+            max_documents=max_documents,
+            align=align,
+            min_fragment=min_fragment,
+            window_documents=window_documents,
         )
         dataset = RowDataset(
             corpus,
@@ -240,6 +257,8 @@ class PackedSampler(CursorSampler):
             pad_id=pad_id,
             labels=labels,
             positions=positions,
+            align=align,
+            truncate=long_documents == "truncate",
         )
         layout = make_layout(num_replicas, rank, batch_size, accumulation_steps, drop_last)
         if layout.batch_size * self.plan.seq_len >= 2**31:

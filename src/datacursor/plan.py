@@ -12,16 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import (
-    MAX_EPOCH,
-    optional_integer,
-    require_bool,
-    require_choice,
-    require_integer,
-)
+from datacursor.checks import MAX_EPOCH, optional_integer, require_bool, require_integer
 from datacursor.choose_order import choose_order
 from datacursor.document_stream import DocumentStream
 from datacursor.errors import ArgumentError
+from datacursor.packing_options import PackingOptions
 from datacursor.row_block import PlanStats, Reader, RowBlock
 from datacursor.skip_table import Lengths
 
@@ -29,32 +24,48 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from datacursor.order import Order
+    from datacursor.row_plan import RowPlan
 
-CONCAT_ID = 1
 _MAX_SEQ_LEN = 2**31
-_MIN_DOCUMENTS = 64  # read from the order at a time, so that short calls cost little
-_MAX_DOCUMENTS = 65536
 
 
 class PackingPlan:
     """Lengths in, spans out: packing without tokens.
 
     "concat" joins the documents in the epoch's order and cuts every seq_len tokens; a
-    document that crosses a cut goes on in the next row.
+    document that crosses a cut goes on in the next row. No padding, O(1) everything.
+
+    "best_fit" packs windows of documents so that few are cut and rows hold little padding;
+    a row is found by packing its window.
+
+    "chunk" joins the documents in their natural order and shuffles the rows; the cuts move
+    with the epoch.
 
     Args:
         lengths: Tokens of each document, or a `TokenCorpus`.
-        seq_len: Tokens a row, 1 <= seq_len < 2**31.
-        packing: "concat".
-        long_documents: None or "split": what concat does with every document.
+        seq_len: Tokens a row, 1 <= seq_len < 2**31; at most 2**24 with best_fit.
+        packing: "concat", "best_fit" or "chunk".
+        long_documents: What best_fit does with a document longer than a row, without a default:
+            "split", "truncate" (the rest is left out), "drop" or "error". The others split.
         seed: Key of all epochs, 0 <= seed < 2**64.
-        shuffle: A new order of documents each epoch; False keeps the natural order.
+        shuffle: A new order of documents (chunk: of rows) each epoch; False keeps the natural
+            one.
         order: An `Order` over the documents, or documents in the order to read them, instead of
-            shuffle and seed.
-        tail: "pad" fills the epoch's last row, "drop" leaves its tokens out.
+            shuffle and seed. best_fit still shuffles the rows of a window, unless shuffle is
+            False or the order is the same in every epoch. Not with chunk.
+        tail: What becomes of an incomplete last row: "pad" fills it, "drop" leaves its tokens
+            out. With best_fit rows are always padded.
         bos: Token id put before every document, or None.
         eos: Token id put after every document, or None.
         keep_empty: Whether an empty document still has its bos and eos.
+        item_order: best_fit: "decreasing" places the longest pieces of a window first,
+            "arrival" as they come. None: "decreasing", or "arrival" with max_documents.
+        max_documents: best_fit: pieces a row holds at most, or None.
+        align: best_fit: each piece is padded to a multiple, inside its segment; divides
+            seq_len.
+        min_fragment: best_fit: a piece of a split document shorter than this is left out.
+        window_documents: best_fit: documents of a window; None: about 2048 rows' worth,
+            2**14 to 2**20.
 
     Raises:
         ArgumentError: An argument is out of range, or there is no document.
@@ -67,9 +78,11 @@ class PackingPlan:
         [[0, 0, 3], [1, 0, 1], [1, 1, 2], [2, 0, 3]]
         >>> row_offsets.tolist(), len(plan)
         ([0, 2, 4], 3)
+        >>> plan = PackingPlan([3, 3, 1, 1], seq_len=4, packing="best_fit",
+        ...                    long_documents="split", shuffle=False)
+        >>> plan.rows(0, 0, 2)[0].tolist()
+        [[0, 0, 3], [2, 0, 1], [1, 0, 3], [3, 0, 1]]
     """
-
-    packing_id = CONCAT_ID
 
     def __init__(
         self,
@@ -85,48 +98,78 @@ class PackingPlan:
         bos: int | None = None,
         eos: int | None = None,
         keep_empty: bool = False,
+        item_order: str | None = None,
+        max_documents: int | None = None,
+        align: int = 1,
+        min_fragment: int = 1,
+        window_documents: int | None = None,
     ) -> None:
         self.seq_len = require_integer("seq_len", seq_len, 1, _MAX_SEQ_LEN)
-        require_choice("packing", packing, ("concat",))
-        if long_documents not in (None, "split"):
-            raise ArgumentError(
-                f"long_documents must be 'split' with packing='concat', got {long_documents!r}"
-            )
-        self.tail = require_choice("tail", tail, ("pad", "drop"))
+        self.options = PackingOptions(
+            packing=packing,
+            long_documents=long_documents,
+            tail=tail,
+            item_order=item_order,
+            max_documents=max_documents,
+            align=align,
+            min_fragment=min_fragment,
+            window_documents=window_documents,
+        )
         self.keep_empty = require_bool("keep_empty", keep_empty)
         self.bos = optional_integer("bos", bos, 0, 2**63)
         self.eos = optional_integer("eos", eos, 0, 2**63)
         self._source = lengths if hasattr(lengths, "shards") else _own_lengths(lengths)
-        lengths = self._make_lengths()
-        self.base_size = lengths.index.num_documents
+        own_lengths = self._make_lengths()
+        self.base_size = own_lengths.index.num_documents
+        self._shuffle = require_bool("shuffle", shuffle)
+        if packing == "chunk":
+            if order is not None:
+                raise ArgumentError(
+                    "order must be None with packing='chunk', which reads documents in their "
+                    f"natural order, got {order!r}"
+                )
+            shuffle = False
         self.order = choose_order(
             order, self.base_size, shuffle=shuffle, seed=seed, noun="documents"
         )
-        self._stream = DocumentStream(lengths, self.order)
+        self._plan = self._make_plan(own_lengths)
 
     @property
-    def parameters(self) -> dict[str, int | str | bool | None]:
+    def packing(self) -> str:
+        """How documents become rows."""
+        return self.options.packing
+
+    @property
+    def packing_id(self) -> int:
+        """Names the packing in the cursor."""
+        return self._plan.packing_id
+
+    @property
+    def can_change_seq_len(self) -> bool:
+        """Whether rows of another seq_len may go on inside an epoch."""
+        return self._plan.can_change_seq_len
+
+    @property
+    def parameters(self) -> dict[str, Any]:
         """What decides the rows besides the documents, their order and seq_len."""
-        return {
-            "tail": self.tail,
-            "bos": self.bos,
-            "eos": self.eos,
-            "keep_empty": self.keep_empty,
-        }
+        virtual = {"bos": self.bos, "eos": self.eos, "keep_empty": self.keep_empty}
+        return self._plan.parameters | virtual
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is made again from the rest."""
-        return self.__dict__ | {"_stream": None}
+        return self.__dict__ | {"_plan": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore, and borrow the lengths again."""
         self.__dict__.update(state)
-        self._stream = DocumentStream(self._make_lengths(), self.order)
+        self._plan = self._make_plan(self._make_lengths())
 
     def __repr__(self) -> str:
         """Show what decides the rows."""
         shown = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
-        return f"PackingPlan({self.order!r}, seq_len={self.seq_len}, packing='concat'{shown})"
+        return (
+            f"PackingPlan({self.order!r}, seq_len={self.seq_len}, packing={self.packing!r}{shown})"
+        )
 
     def __len__(self) -> int:
         """Return the number of rows in epoch 0."""
@@ -135,7 +178,8 @@ class PackingPlan:
     def num_rows(self, epoch: int, *, phase: int = 0) -> int:
         """Return the number of rows of one epoch.
 
-        O(1) if the order is a permutation; else the epoch's tokens are counted once.
+        O(1) with concat and chunk if the order is a permutation; else the epoch's tokens are
+        counted, or its windows packed, once by all cores.
 
         Args:
             epoch: Pass over the data, 0 <= epoch < 2**40.
@@ -145,9 +189,8 @@ class PackingPlan:
         Raises:
             ArgumentError: An argument is out of range.
         """
-        require_integer("epoch", epoch, 0, MAX_EPOCH)
-        places = self._stream.num_tokens(epoch) + require_integer("phase", phase, 0, self.seq_len)
-        return places // self.seq_len if self.tail == "drop" else -(-places // self.seq_len)
+        epoch = require_integer("epoch", epoch, 0, MAX_EPOCH)
+        return self._plan.num_rows(epoch, require_integer("phase", phase, 0, self.seq_len))
 
     def rows(
         self, epoch: int, first: int, count: int, *, phase: int = 0
@@ -190,44 +233,12 @@ class PackingPlan:
             ArgumentError: The epoch has no such rows, or the reader cannot be right.
         """
         first, count = self._require_rows(epoch, first, count, phase)
-        num_documents = self._stream.num_documents(epoch)
-        position = require_integer("reader.position", reader[0], 0, num_documents + 1)
-        offset = require_integer("reader.offset", reader[1], 0, 2**63)
-        lengths = self._stream.lengths
-        spans: list[NDArray[np.int64]] = []
-        row_ends = np.empty(count, dtype=np.int64)
-        num_rows = num_spans = 0
-        filled = phase if first == 0 else 0  # a phase puts row 0 before the first document
-        while num_rows < count:
-            documents = self._documents(epoch, position, count - num_rows)
-            if len(documents) == 0:
-                self._require_last_row(first + num_rows, filled, phase, epoch)
-                row_ends[num_rows] = num_spans
-                break
-            out = np.empty((len(documents) + count - num_rows, 3), dtype=np.int64)
-            ends = row_ends[num_rows:]
-            read, offset, filled, added, ended = _core.concat(
-                lengths.index,
-                documents,
-                seq_len=self.seq_len,
-                num_virtual=lengths.num_virtual,
-                keep_empty=lengths.keep_empty,
-                offset=offset,
-                filled=filled,
-                spans=out,
-                row_ends=ends,
-            )
-            ends[:ended] += num_spans
-            position, num_rows, num_spans = position + read, num_rows + ended, num_spans + added
-            spans.append(out[:added])
-        all_spans = np.concatenate(spans) if spans else np.empty((0, 3), dtype=np.int64)
-        row_offsets = np.concatenate((np.zeros(1, dtype=np.int64), row_ends))
-        return RowBlock(all_spans, row_offsets, Reader(position, offset))
+        return self._plan.rows_from(epoch, Reader(*reader), first, count, phase)
 
     def reader_of(self, epoch: int, row: int, *, phase: int = 0) -> Reader:
-        """Return where a row begins, by a skip table of one number per 1024 documents.
+        """Return where a row begins, by a table that is filled as far as needed.
 
-        The table is filled as far as needed and kept for the epoch in use.
+        concat keeps one number per 1024 documents, best_fit one per window, for the epoch in use.
 
         Args:
             epoch: Pass over the data, 0 <= epoch < 2**40.
@@ -238,14 +249,20 @@ class PackingPlan:
             ArgumentError: The epoch has no such row.
         """
         row = require_integer("row", row, 0, self.num_rows(epoch, phase=phase))
-        token = row * self.seq_len - phase
-        if token <= 0:
-            return Reader(0, 0)
-        return Reader(*self._stream.locate(epoch, token))
+        return self._plan.reader_of(epoch, row, phase)
 
-    def is_inside(self, epoch: int, reader: Reader) -> bool:
-        """Return whether a reader's document is longer than its offset, in O(1)."""
-        return self._stream.is_inside(epoch, *reader)
+    def problem_with(self, epoch: int, row: int, reader: Reader, *, phase: int = 0) -> str | None:
+        """Return why a row cannot begin at a reader, as far as is told without counting rows."""
+        return self._plan.problem_with(epoch, row, reader, phase)
+
+    def is_passed(self, epoch: int, reader: Reader, document: int) -> bool:
+        """Return whether every token of a document lies before the reader, left out ones aside.
+
+        Raises:
+            ArgumentError: The order has no inverse, or readers do not tell (chunk).
+        """
+        position = self.order.position_of(epoch, document)
+        return self._plan.is_passed(epoch, reader, position, document)
 
     def stats(self, epoch: int) -> PlanStats:
         """Return what packing does to one epoch, by planning all of it.
@@ -253,33 +270,10 @@ class PackingPlan:
         Raises:
             ArgumentError: epoch is out of range, or the order is endless.
         """
-        num_rows = self.num_rows(epoch)
+        require_integer("epoch", epoch, 0, MAX_EPOCH)
         if self.order.is_endless:
-            raise ArgumentError(f"an endless order has no stats, got order={self.order!r}")
-        chunk = max(1, min(4096, 2**62 // self.seq_len**2))  # keeps sums of squares below 2**63
-        reader = Reader(0, 0)
-        num_tokens = num_spans = num_split = sum_squares = last_start = 0
-        for first in range(0, num_rows, chunk):
-            block = self.rows_from(epoch, reader, first, min(chunk, num_rows - first))
-            reader = block.reader
-            starts, sizes = block.spans[:, 1], block.spans[:, 2] - block.spans[:, 1]
-            before = np.concatenate(([last_start], starts[:-1]))
-            last_start = int(starts[-1])
-            num_tokens += int(sizes.sum())
-            num_spans += len(sizes)
-            num_split += int(np.count_nonzero((starts > 0) & (before == 0)))
-            sum_squares += int(np.dot(sizes, sizes))
-        return PlanStats(
-            num_rows=num_rows,
-            num_tokens=num_tokens,
-            num_padding=num_rows * self.seq_len - num_tokens,
-            num_left=self._stream.num_tokens(epoch) - num_tokens,
-            num_documents=self._stream.num_documents(epoch),
-            num_empty=self._stream.num_empty(epoch),
-            num_split=num_split,
-            num_spans=num_spans,
-            sum_squares=sum_squares,
-        )
+            raise ArgumentError(f"stats need an epoch that ends, got {self.order!r}")
+        return self._plan.stats(epoch)
 
     def _make_lengths(self) -> Lengths:
         shards: list[tuple[NDArray[Any] | None, NDArray[Any]]] = [(None, self._source)]
@@ -291,27 +285,14 @@ class PackingPlan:
             keep_empty=self.keep_empty,
         )
 
-    def _documents(self, epoch: int, position: int, num_rows: int) -> NDArray[np.int64]:
-        """Return documents from a place on, about as many as so many rows need."""
-        mean = max(1, self._stream.lengths.num_tokens // self.base_size)
-        wanted = min(max(num_rows * self.seq_len // mean + 1, _MIN_DOCUMENTS), _MAX_DOCUMENTS)
-        return self._stream.documents(epoch, position, wanted)
+    def _make_plan(self, lengths: Lengths) -> RowPlan:
+        stream = DocumentStream(lengths, self.order)
+        return self.options.plan(stream, self.seq_len, shuffle=self._shuffle)
 
     def _require_rows(self, epoch: int, first: int, count: int, phase: int) -> tuple[int, int]:
         num_rows = self.num_rows(epoch, phase=phase)
         first = require_integer("first", first, 0, num_rows + 1)
         return first, require_integer("count", count, 0, num_rows - first + 1)
-
-    def _require_last_row(self, row: int, filled: int, phase: int, epoch: int) -> None:
-        """Raise unless the documents may end inside this row: the reader fits its row."""
-        expected = (self._stream.num_tokens(epoch) + phase) % self.seq_len
-        is_last = row == self.num_rows(epoch, phase=phase) - 1
-        if not is_last or filled != expected or self.tail == "drop":
-            raise ArgumentError(
-                f"reader does not belong to the row: the documents ended in row {row} after "
-                f"{filled} tokens, expected row {self.num_rows(epoch, phase=phase) - 1} and "
-                f"{expected} tokens"
-            )
 
 
 def _own_lengths(lengths: Any) -> NDArray[np.uint64]:

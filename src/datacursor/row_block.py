@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -41,12 +43,15 @@ class PlanStats:
         num_rows: Rows.
         num_tokens: Tokens of documents in them.
         num_padding: Padding tokens in them.
-        num_left: Tokens after the last row, dropped by tail="drop".
+        num_left: Tokens in no row: after the last one, or of what is truncated or left out.
         num_documents: Documents, empty ones included.
         num_empty: Documents without a token, stepped over.
-        num_split: Documents that continue in a further row.
+        num_split: Documents that continue in a further row; best_fit: that were cut.
         num_spans: Parts of documents in all rows.
         sum_squares: Sum of squared span lengths, the attention's work.
+        num_truncated: Documents of which only the first tokens are in a row.
+        num_dropped: Documents left out for their length.
+        num_fragments_dropped: Pieces of documents left out for their shortness.
     """
 
     num_rows: int
@@ -58,9 +63,38 @@ class PlanStats:
     num_split: int
     num_spans: int
     sum_squares: int
+    num_truncated: int = 0
+    num_dropped: int = 0
+    num_fragments_dropped: int = 0
 
     @property
     def density(self) -> float:
         """Share of the rows' places that hold tokens of documents; 1 for no rows."""
         places = self.num_tokens + self.num_padding
         return self.num_tokens / places if places else 1.0
+
+
+class Sums(NamedTuple):
+    """What rows hold, as in `PlanStats`."""
+
+    num_tokens: int
+    num_spans: int
+    num_split: int
+    sum_squares: int
+
+
+def sum_up(blocks: Iterable[RowBlock]) -> Sums:
+    """Return the sums over consecutive rows of a stream, from its start."""
+    num_tokens = num_spans = num_split = sum_squares = 0
+    last = False
+    for block in blocks:
+        sizes = block.spans[:, 2] - block.spans[:, 1]
+        goes_on = block.spans[:, 1] > 0
+        goes_on[0] &= num_spans > 0  # the first rows of chunk may begin inside a document
+        before = np.concatenate(([last], goes_on[:-1]))
+        last = bool(goes_on[-1])
+        num_split += int(np.count_nonzero(goes_on & ~before))
+        num_tokens += int(sizes.sum())
+        num_spans += len(sizes)
+        sum_squares += int(np.dot(sizes, sizes))
+    return Sums(num_tokens, num_spans, num_split, sum_squares)

@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from datacursor._core import TokenTable
-from datacursor.checks import optional_integer, require_choice, require_integer
+from datacursor.checks import optional_integer, require_bool, require_choice, require_integer
 from datacursor.tokens import TokenCorpus
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ class RowDataset(Dataset[Batch]):
         pad_id: int | None = None,
         labels: str = "shifted",
         positions: str = "segment",
+        align: int = 1,
+        truncate: bool = False,
     ) -> None:
         """Describe the rows.
 
@@ -142,6 +144,8 @@ class RowDataset(Dataset[Batch]):
                 another row. "hf": the token itself, none at each segment's first token.
             positions: "segment" restarts position_ids at each segment, "document" goes on
                 where the row before left the document.
+            align: Each segment is padded to a multiple, inside itself; divides seq_len.
+            truncate: Whether a document ends after seq_len tokens.
 
         Raises:
             ArgumentError: An argument is out of range.
@@ -157,6 +161,8 @@ class RowDataset(Dataset[Batch]):
         )
         self.labels = require_choice("labels", labels, LABELS)
         self.positions = require_choice("positions", positions, POSITIONS)
+        self.align = require_integer("align", align, 1, self.seq_len + 1)
+        self.truncate = require_bool("truncate", truncate)
         self._num_rows = require_integer("num_rows", num_rows, 0, 2**63)
         self._table: TokenTable | None = None
 
@@ -219,6 +225,8 @@ class RowDataset(Dataset[Batch]):
             pad=self.pad_id,
             shifted=self.labels == "shifted",
             continued=self.positions == "document",
+            align=self.align,
+            longest=self.seq_len if self.truncate else None,
             **{name: tensor.numpy() for name, tensor in batch.items()},
         )
         batch["cu_seqlens"] = batch["cu_seqlens"][:num_boundaries]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +12,11 @@ from datacursor import _core
 from datacursor.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from datacursor.order import Order
 
-_STRIDE = 1024  # documents between two entries
+STRIDE = 1024  # documents between two entries
 _MAX_DOCUMENTS = 65536  # summed in one call
 
 
@@ -57,12 +60,18 @@ class SkipTable:
         self._num_documents = order.num_positions(epoch)
         self._totals = np.zeros(0, dtype=np.int64)
         self._num_known = 0
+        self._lock = Lock()
 
     def num_tokens(self) -> int:
         """Return the tokens of the whole epoch."""
-        while self._num_known * _STRIDE < self._num_documents:
-            self._extend()
-        return int(self._totals[self._num_known - 1])
+        return int(self.totals()[-1])
+
+    def totals(self) -> NDArray[np.int64]:
+        """Return the tokens up to the end of every 1024 documents, int64."""
+        with self._lock:
+            while self._num_known * STRIDE < self._num_documents:
+                self._extend()
+            return self._totals[: self._num_known]
 
     def find(self, token: int) -> tuple[int, int]:
         """Return where a reader stands that has read `token` tokens, 0 < token <= all.
@@ -71,12 +80,14 @@ class SkipTable:
             Place in the order and tokens of that document read; (place + 1, 0) right after the
             end of a document.
         """
-        while self._num_known == 0 or self._totals[self._num_known - 1] < token:
-            self._extend()
-        entry = int(np.searchsorted(self._totals[: self._num_known], token))
-        before = int(self._totals[entry - 1]) if entry > 0 else 0
-        first = entry * _STRIDE
-        count = min(_STRIDE, self._num_documents - first)
+        with self._lock:
+            while self._num_known == 0 or self._totals[self._num_known - 1] < token:
+                self._extend()
+            totals = self._totals[: self._num_known]
+        entry = int(np.searchsorted(totals, token))
+        before = int(totals[entry - 1]) if entry > 0 else 0
+        first = entry * STRIDE
+        count = min(STRIDE, self._num_documents - first)
         place, offset = _core.locate_token(
             self._lengths.index,
             self._order.indices(self.epoch, first, count),
@@ -87,7 +98,7 @@ class SkipTable:
         return first + place, offset
 
     def _extend(self) -> None:
-        first = self._num_known * _STRIDE
+        first = self._num_known * STRIDE
         if first >= self._num_documents:
             raise ArgumentError(
                 f"order must hold every document once: {self._order!r} gave documents of "
@@ -95,7 +106,7 @@ class SkipTable:
                 f"{self._lengths.num_tokens}"
             )
         count = min(_MAX_DOCUMENTS, self._num_documents - first)
-        stop = self._num_known + -(-count // _STRIDE)
+        stop = self._num_known + -(-count // STRIDE)
         if stop > len(self._totals):
             self._totals = np.resize(self._totals, max(stop, 2 * len(self._totals)))
         _core.count_tokens(
@@ -103,7 +114,7 @@ class SkipTable:
             self._order.indices(self.epoch, first, count),
             num_virtual=self._lengths.num_virtual,
             keep_empty=self._lengths.keep_empty,
-            stride=_STRIDE,
+            stride=STRIDE,
             before=int(self._totals[self._num_known - 1]) if self._num_known else 0,
             totals=self._totals[self._num_known : stop],
         )

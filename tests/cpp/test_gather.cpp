@@ -118,6 +118,34 @@ BOOST_AUTO_TEST_CASE(positions_that_continue) {
     BOOST_TEST(batch.position_ids == Numbers({2, 3, 1, 2, 0, 1}));
 }
 
+BOOST_AUTO_TEST_CASE(align_padding_lies_inside_its_segment) {
+    const auto corpus = small_corpus();
+    const Batch batch =
+        gathered(corpus.table(), 8, {0, 0, 3, 1, 0, 1}, {0, 2}, {.pad = 9, .align = 4});
+    BOOST_TEST(batch.input_ids == Numbers({1, 2, 3, 9, 4, 9, 9, 9}));
+    BOOST_TEST(batch.labels == Numbers({2, 3, kIgn, kIgn, 5, kIgn, kIgn, kIgn}));
+    BOOST_TEST(batch.position_ids == Numbers({0, 1, 2, 3, 0, 1, 2, 3}));
+    BOOST_TEST(batch.segment_ids == std::vector<std::int32_t>({0, 0, 0, 0, 1, 1, 1, 1}));
+    BOOST_TEST(batch.cu_seqlens == Boundaries({0, 4, 8}));
+    BOOST_TEST(batch.totals.num_targets == 3);
+    check_refused(ErrorKind::kArgument, "align=3",
+                  [&] { gathered(corpus.table(), 8, {0, 0, 3}, {0, 1}, {.align = 3}); });
+    check_refused(ErrorKind::kArgument, "got more in row 0", [&] {
+        gathered(corpus.table(), 8, {0, 0, 3, 1, 0, 2, 2, 0, 1}, {0, 3}, {.align = 4});
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_document_may_end_before_its_tokens_do) {
+    const auto corpus = small_corpus();
+    const GatherOptions options{.eos = 99, .longest = 4};
+    const Batch batch = gathered(corpus.table(), 4, {2, 0, 4, 0, 0, 4}, {0, 1, 2}, options);
+    BOOST_TEST(batch.input_ids == Numbers({6, 7, 8, 9, 1, 2, 3, 99}));
+    BOOST_TEST(batch.labels == Numbers({7, 8, 9, kIgn, 2, 3, 99, kIgn}));
+    BOOST_TEST(batch.totals.num_targets == 6);
+    check_refused(ErrorKind::kArgument, "stop=5",
+                  [&] { gathered(corpus.table(), 4, {2, 1, 5}, {0, 1}, options); });
+}
+
 BOOST_AUTO_TEST_CASE(virtual_tokens_stand_around_each_document) {
     const auto corpus = small_corpus();
     const GatherOptions options{.bos = 98, .eos = 99, .pad = 99};

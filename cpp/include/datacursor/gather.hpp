@@ -12,6 +12,9 @@
 //     segment_ids    0  0  0   1  1  -1 -1 -1
 //     cu_seqlens    0        3      5         8
 //
+// With align, a segment ends in padding of its own: pad ids without labels, positions
+// and segment going on. With longest, a document ends after so many tokens.
+//
 // A shifted label is the next token of the same document, also when that token
 // lies in another row; a document's last token has no label. Padding is known by
 // its place, never by a token's value, so pad may equal eos or a real token.
@@ -48,6 +51,8 @@ struct GatherOptions {
     std::int64_t pad = 0;
     bool shifted = true;     // labels: the next token, else the token itself
     bool continued = false;  // positions: go on from the span's start, else restart at 0
+    std::int64_t align = 1;  // a segment is padded to a multiple, inside itself; divides seq_len
+    std::optional<std::int64_t> longest = std::nullopt;  // tokens of a document that exist at all
 };
 
 // The caller's arrays, row-major [num_rows, seq_len]. All but input_ids may be

@@ -45,7 +45,7 @@ public:
     static constexpr OrderId kId = OrderId::kMixture;
 
     // Requires: as MixtureStages; the sources hold fewer than 2^63 samples together.
-    Mixture(Sources sources, std::vector<MixtureStage> stages, std::uint64_t block,
+    Mixture(const Sources& sources, std::vector<MixtureStage> stages, std::uint64_t block,
             Stopping stopping, std::uint64_t seed);
 
     // Return what is drawn at one position. Cost: O(1), and O(block) on entering another

@@ -1,0 +1,315 @@
+#include "datacursor/best_fit.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "datacursor/error.hpp"
+#include "datacursor/permutation.hpp"
+
+namespace datacursor {
+namespace {
+
+constexpr std::size_t kWordBits = 64;
+constexpr std::size_t kBlock = 256;  // lengths looked up at a time
+constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+// Sorting by counting costs a pass over all lengths that a piece can have.
+constexpr std::size_t kMaxCountedPerPiece = 4;
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::kArgument, message); }
+
+}  // namespace
+
+void BestFitRule::check() const {
+    if (seq_len < 1 || seq_len > kMaxBestFitSeqLen) {
+        refuse("seq_len must be in [1, " + std::to_string(kMaxBestFitSeqLen) +
+               "] for best_fit, got seq_len=" + std::to_string(seq_len));
+    }
+    if (align < 1 || seq_len % align != 0) {
+        refuse("align must divide seq_len=" + std::to_string(seq_len) +
+               ", got align=" + std::to_string(align));
+    }
+    if (max_documents < 0) {
+        refuse("max_documents must not be negative, got max_documents=" +
+               std::to_string(max_documents));
+    }
+    if (min_fragment < 1 || min_fragment > seq_len) {
+        refuse("min_fragment must be in [1, " + std::to_string(seq_len) +
+               "], got min_fragment=" + std::to_string(min_fragment));
+    }
+}
+
+BestFitPacker::RoomIndex::RoomIndex(std::int64_t seq_len)
+    : lists_(static_cast<std::size_t>(seq_len)) {
+    std::size_t size = lists_.size();
+    do {
+        size = (size + kWordBits - 1) / kWordBits;
+        levels_.emplace_back(size, 0);
+    } while (size > 1);
+}
+
+void BestFitPacker::RoomIndex::mark(std::size_t room) {
+    for (auto& level : levels_) {
+        std::uint64_t& word = level[room / kWordBits];
+        const bool was_empty = word == 0;
+        word |= std::uint64_t{1} << (room % kWordBits);
+        if (!was_empty) {
+            return;
+        }
+        room /= kWordBits;
+    }
+}
+
+void BestFitPacker::RoomIndex::unmark(std::size_t room) {
+    for (auto& level : levels_) {
+        std::uint64_t& word = level[room / kWordBits];
+        word &= ~(std::uint64_t{1} << (room % kWordBits));
+        if (word != 0) {
+            return;
+        }
+        room /= kWordBits;
+    }
+}
+
+// Return the least marked room >= size, or the number of rooms if there is none.
+std::size_t BestFitPacker::RoomIndex::least_from(std::size_t size) const {
+    std::size_t place = size;
+    for (std::size_t depth = 0; depth < levels_.size(); ++depth) {
+        const auto& level = levels_[depth];
+        if (place / kWordBits >= level.size()) {
+            break;
+        }
+        const std::uint64_t rest = level[place / kWordBits] >> (place % kWordBits);
+        if (rest != 0) {
+            place += static_cast<std::size_t>(std::countr_zero(rest));
+            while (depth > 0) {
+                --depth;
+                place = place * kWordBits +
+                        static_cast<std::size_t>(std::countr_zero(levels_[depth][place]));
+            }
+            return place;
+        }
+        place = place / kWordBits + 1;
+    }
+    return lists_.size();
+}
+
+std::size_t BestFitPacker::RoomIndex::take(std::size_t size, std::uint32_t& row) {
+    if (size >= lists_.size()) {
+        return 0;
+    }
+    const std::size_t room = least_from(size);
+    if (room >= lists_.size()) {
+        return 0;
+    }
+    List& list = lists_[room];
+    row = list.first;
+    list.first = next_[row];
+    if (list.first == kNone) {
+        unmark(room);
+    }
+    return room;
+}
+
+void BestFitPacker::RoomIndex::put(std::size_t room, std::uint32_t row) {
+    if (row >= next_.size()) {
+        next_.resize(row + 1);
+    }
+    next_[row] = kNone;
+    const bool is_marked = (levels_[0][room / kWordBits] >> (room % kWordBits) & 1) != 0;
+    if (is_marked) {
+        next_[lists_[room].last] = row;
+        lists_[room].last = row;
+    } else {
+        lists_[room] = {.first = row, .last = row};
+        mark(room);
+    }
+}
+
+void BestFitPacker::RoomIndex::clear() {
+    for (auto& level : levels_) {
+        std::ranges::fill(level, 0);
+    }
+}
+
+BestFitPacker::BestFitPacker(const BestFitRule& rule)
+    : rule_((rule.check(), rule)),
+      max_tokens_(std::numeric_limits<std::int64_t>::max() / rule.seq_len),
+      rooms_(rule.seq_len) {}
+
+const BestFitCounts& BestFitPacker::pack(const LengthIndex& index, const LengthRule& lengths,
+                                         std::span<const std::int64_t> documents) {
+    counts_ = {};
+    pieces_.clear();
+    std::array<std::int64_t, kBlock> buffer;
+    for (std::size_t first = 0; first < documents.size(); first += kBlock) {
+        const auto part = documents.subspan(first, std::min(kBlock, documents.size() - first));
+        const auto found = std::span(buffer).first(part.size());
+        index.lengths_of(part, found);
+        for (std::size_t i = 0; i < part.size(); ++i) {
+            cut(part[i], lengths(found[i]));
+        }
+    }
+    require_few_pieces(0);
+    sort_pieces();
+    place_pieces();
+    counts_.num_rows = static_cast<std::int64_t>(row_sizes_.size());
+    counts_.num_spans = static_cast<std::int64_t>(pieces_.size());
+    return counts_;
+}
+
+// Pieces and rows are numbered in 32 bits.
+void BestFitPacker::require_few_pieces(std::size_t more) const {
+    if (pieces_.size() + more >= kNone) {
+        refuse("a window must hold fewer than 2**32 pieces of documents, got " +
+               std::to_string(pieces_.size()) + " and " + std::to_string(more) + " more");
+    }
+}
+
+void BestFitPacker::add_piece(std::int64_t document, std::int64_t start, std::int64_t length) {
+    pieces_.push_back({.document = document, .start = start, .length = length});
+    counts_.num_tokens += length;
+    counts_.sum_squares += length * length;
+}
+
+void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
+    if (length == 0) {
+        ++counts_.num_empty;
+        return;
+    }
+    if (length > max_tokens_ - counts_.num_tokens - counts_.num_tokens_dropped) {
+        refuse("a window must hold at most " + std::to_string(max_tokens_) +
+               " tokens with seq_len=" + std::to_string(rule_.seq_len) + ", got more in document " +
+               std::to_string(document));
+    }
+    if (length <= rule_.seq_len) {
+        add_piece(document, 0, length);
+        return;
+    }
+    switch (rule_.long_documents) {
+        case LongDocuments::kSplit:
+            ++counts_.num_split;
+            require_few_pieces(static_cast<std::size_t>(length / rule_.seq_len));
+            for (std::int64_t start = 0; start < length; start += rule_.seq_len) {
+                const std::int64_t count = std::min(rule_.seq_len, length - start);
+                if (count < rule_.min_fragment) {
+                    ++counts_.num_fragments_dropped;
+                    counts_.num_tokens_dropped += count;
+                } else {
+                    add_piece(document, start, count);
+                }
+            }
+            break;
+        case LongDocuments::kTruncate:
+            ++counts_.num_truncated;
+            counts_.num_tokens_dropped += length - rule_.seq_len;
+            add_piece(document, 0, rule_.seq_len);
+            break;
+        case LongDocuments::kDrop:
+            ++counts_.num_dropped;
+            counts_.num_tokens_dropped += length;
+            break;
+        case LongDocuments::kError:
+            throw Error(ErrorKind::kCorpus,
+                        "document " + std::to_string(document) + " has " + std::to_string(length) +
+                            " tokens, more than seq_len=" + std::to_string(rule_.seq_len) +
+                            "; choose long_documents='split', 'truncate' or 'drop'");
+    }
+}
+
+// Stable, so equal pieces stay in the order of the stream.
+void BestFitPacker::sort_pieces() {
+    sequence_.resize(pieces_.size());
+    const auto num_lengths = static_cast<std::size_t>(rule_.seq_len) + 1;
+    if (!rule_.decreasing || num_lengths > kMaxCountedPerPiece * pieces_.size()) {
+        std::iota(sequence_.begin(), sequence_.end(), 0U);
+        if (rule_.decreasing) {
+            std::ranges::stable_sort(sequence_, [&](std::uint32_t a, std::uint32_t b) {
+                return pieces_[a].length > pieces_[b].length;
+            });
+        }
+        return;
+    }
+    std::vector<std::uint32_t> places(num_lengths, 0);
+    for (const Piece& piece : pieces_) {
+        ++places[static_cast<std::size_t>(piece.length)];
+    }
+    std::uint32_t place = 0;
+    for (std::size_t length = num_lengths; length-- > 0;) {
+        const std::uint32_t count = places[length];
+        places[length] = place;
+        place += count;
+    }
+    for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+        sequence_[places[static_cast<std::size_t>(pieces_[i].length)]++] = i;
+    }
+}
+
+std::size_t BestFitPacker::room_taken(std::int64_t length) const {
+    return static_cast<std::size_t>((length + rule_.align - 1) / rule_.align * rule_.align);
+}
+
+void BestFitPacker::place_pieces() {
+    const auto seq_len = static_cast<std::size_t>(rule_.seq_len);
+    const auto most = static_cast<std::size_t>(rule_.max_documents);
+    rows_.resize(pieces_.size());
+    row_sizes_.clear();
+    for (const std::uint32_t i : sequence_) {
+        const std::size_t size = room_taken(pieces_[i].length);
+        std::uint32_t row = 0;
+        std::size_t room = rooms_.take(size, row);
+        if (room == 0) {
+            row = static_cast<std::uint32_t>(row_sizes_.size());
+            row_sizes_.push_back(0);
+            room = seq_len;
+        }
+        rows_[i] = row;
+        ++row_sizes_[row];
+        if (room > size && row_sizes_[row] != most) {
+            rooms_.put(room - size, row);
+        }
+    }
+    rooms_.clear();
+}
+
+void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64_t> spans,
+                          std::span<std::int64_t> row_offsets) const {
+    const std::size_t num_rows = row_sizes_.size();
+    if (spans.size() != 3 * pieces_.size() || row_offsets.size() != num_rows + 1) {
+        refuse("spans and row_offsets must have room for " + std::to_string(pieces_.size()) +
+               " spans and " + std::to_string(num_rows + 1) + " offsets, got " +
+               std::to_string(spans.size() / 3) + " and " + std::to_string(row_offsets.size()));
+    }
+    if (key && key->window >= kSubPermutationLimit) {
+        refuse("window must be in [0, 2**55), got window=" + std::to_string(key->window));
+    }
+    std::vector<std::int64_t> rows(num_rows);  // in the order they are written
+    if (key && num_rows > 0) {
+        const PermutationKey all{.seed = key->seed, .epoch = key->epoch};
+        Permutation(num_rows, sub_permutation(all, Purpose::kPackingWindow, key->window))
+            .fill(0, rows);
+    } else {
+        std::iota(rows.begin(), rows.end(), std::int64_t{0});
+    }
+    std::vector<std::size_t> next(num_rows);  // where each row's next span goes
+    std::size_t place = 0;
+    for (std::size_t r = 0; r < num_rows; ++r) {
+        const auto row = static_cast<std::size_t>(rows[r]);
+        row_offsets[r] = static_cast<std::int64_t>(place);
+        next[row] = place;
+        place += row_sizes_[row];
+    }
+    row_offsets[num_rows] = static_cast<std::int64_t>(place);
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+        const Piece& piece = pieces_[i];
+        std::int64_t* span = &spans[3 * next[rows_[i]]++];
+        span[0] = piece.document;
+        span[1] = piece.start;
+        span[2] = piece.start + piece.length;
+    }
+}
+
+}  // namespace datacursor

@@ -1,0 +1,135 @@
+"""chunk: documents in their natural order, cut into rows that are shuffled."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from datacursor import _core
+from datacursor.errors import ArgumentError
+from datacursor.order import Sequential
+from datacursor.row_block import PlanStats, Reader, RowBlock, sum_up
+from datacursor.row_plan import RowPlan
+from datacursor.skip_table import STRIDE, SkipTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from datacursor.document_stream import DocumentStream
+
+_STATS_ROWS = 4096
+
+
+class ChunkPlan(RowPlan):
+    """Rows cut out of the joined documents at places that change with the epoch.
+
+    Tokens up to the epoch's phase, drawn from [0, seq_len), and after the last whole row are
+    left out (tail="drop") or make rows that are padded ("pad"). Every row is found in O(1), so
+    there is no reader.
+
+    Args:
+        stream: The documents, in their natural order.
+        seq_len: Tokens a row.
+        tail: "pad" or "drop".
+        seed: Key of the rows' order and of the phases.
+        shuffle_rows: False keeps the natural order and begins at the first token.
+    """
+
+    packing = "chunk"
+    packing_id = 3
+
+    def __init__(
+        self, stream: DocumentStream, seq_len: int, *, tail: str, seed: int, shuffle_rows: bool
+    ) -> None:
+        super().__init__(stream, seq_len)
+        self.tail = tail
+        self._seed = seed
+        self._shuffle_rows = shuffle_rows
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The tail, and whether rows are shuffled."""
+        return {"tail": self.tail, "shuffle_rows": self._shuffle_rows}
+
+    def num_rows(self, epoch: int, phase: int) -> int:
+        """Return the number of rows, in O(1)."""
+        cut = self._cut(epoch)
+        num_tokens = self.stream.num_tokens(epoch)
+        if self.tail == "drop":
+            return max(0, num_tokens - cut) // self.seq_len
+        return -(-(num_tokens - cut) // self.seq_len) + (cut > 0) if num_tokens > 0 else 0
+
+    def rows_from(self, epoch: int, reader: Reader, first: int, count: int, phase: int) -> RowBlock:
+        """Cut out the rows; they need no reader."""
+        rows = np.arange(first, first + count)
+        if self._shuffle_rows:
+            _core.fill_chunk_rows(self._seed, epoch, self.num_rows(epoch, phase), first, rows)
+        return self._cut_out(epoch, rows)
+
+    def reader_of(self, epoch: int, row: int, phase: int) -> Reader:
+        """Rows need no reader."""
+        return Reader(0, 0)
+
+    def problem_with(self, epoch: int, row: int, reader: Reader, phase: int) -> str | None:
+        """Accept the only reader there is."""
+        return None if reader == (0, 0) and phase == 0 else f"position={row}, phase={phase}"
+
+    def is_passed(self, epoch: int, reader: Reader, position: int, document: int) -> bool:
+        """Refuse: the rows of a document are anywhere in the epoch."""
+        raise ArgumentError(
+            "packing='chunk' shuffles the rows of a document over the epoch, so whether all of "
+            f"document {document} was committed is not known"
+        )
+
+    def stats(self, epoch: int) -> PlanStats:
+        """Cut all rows and count."""
+        num_rows = self.num_rows(epoch, 0)
+        blocks = (
+            self._cut_out(epoch, np.arange(first, min(first + _STATS_ROWS, num_rows)))
+            for first in range(0, num_rows, _STATS_ROWS)
+        )
+        sums = sum_up(blocks)
+        return PlanStats(
+            num_rows=num_rows,
+            num_padding=num_rows * self.seq_len - sums.num_tokens,
+            num_left=self.stream.num_tokens(epoch) - sums.num_tokens,
+            num_documents=self.stream.num_documents(epoch),
+            num_empty=self.stream.num_empty(epoch),
+            **sums._asdict(),
+        )
+
+    def _cut(self, epoch: int) -> int:
+        """Return the tokens before the first whole row."""
+        return _core.chunk_cut(self._seed, epoch, self.seq_len) if self._shuffle_rows else 0
+
+    def _cut_out(self, epoch: int, rows: NDArray[np.int64]) -> RowBlock:
+        """Return rows by their numbers in the natural order; row 0 may be short."""
+        cut = self._cut(epoch)
+        has_short_first = self.tail == "pad" and cut > 0
+        begins = cut + (rows - has_short_first) * self.seq_len
+        ranges = np.stack((begins, begins + self.seq_len), axis=1)
+        np.clip(ranges, 0, self.stream.num_tokens(epoch), out=ranges)
+        row_offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        room = len(rows) * (2 + self.seq_len // self.stream.mean_length)
+        room = min(room, len(rows) + self.stream.num_documents(epoch))
+        while True:
+            spans = np.empty((room, 3), dtype=np.int64)
+            num_spans = _core.cut_rows(
+                self.stream.lengths.index,
+                self._table.totals(),
+                STRIDE,
+                ranges,
+                num_virtual=self.stream.lengths.num_virtual,
+                keep_empty=self.stream.lengths.keep_empty,
+                spans=spans,
+                row_ends=row_offsets[1:],
+            )
+            if num_spans <= room:
+                return RowBlock(spans[:num_spans], row_offsets, Reader(0, 0))
+            room = num_spans
+
+    @cached_property
+    def _table(self) -> SkipTable:
+        return SkipTable(self.stream.lengths, Sequential(self.stream.order.num_samples), 0)

@@ -1,0 +1,179 @@
+"""Packed windows of documents: the ones in use, and how many rows lie before each."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from datacursor import _core
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from datacursor.document_stream import DocumentStream
+
+_MAX_PACKED = 3  # kept: the one before, the one in use, and the next
+
+
+@dataclass(frozen=True, slots=True)
+class PackedWindow:
+    """All rows of one window, in the order in which they come.
+
+    Attributes:
+        spans: (document, start, stop), int64 of shape (m, 3).
+        row_offsets: Row r holds spans[row_offsets[r] : row_offsets[r + 1]]; int64.
+    """
+
+    spans: NDArray[np.int64]
+    row_offsets: NDArray[np.int64]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the window."""
+        return len(self.row_offsets) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The windows that one process packed or packs; a fork finds no use in its parent's.
+
+    A future that was open at the fork stays open for ever in the child, as may the lock.
+    """
+
+    process: int = field(default_factory=os.getpid)
+    lock: Lock = field(default_factory=Lock)
+    futures: dict[tuple[int, int], Future[PackedWindow]] = field(default_factory=dict)
+
+
+class Windows:
+    """The windows of every epoch, packed when they are asked for.
+
+    The window after the one asked for is packed ahead by a thread, which runs while the GIL is
+    released.
+
+    Args:
+        stream: The documents.
+        rule: How a window is packed.
+        size: Documents of a window.
+        shuffle_rows: Whether the rows of a window are shuffled.
+    """
+
+    def __init__(
+        self, stream: DocumentStream, rule: _core.BestFitRule, size: int, *, shuffle_rows: bool
+    ) -> None:
+        """Pack nothing yet."""
+        self.size = size
+        self._stream = stream
+        self._rule = rule
+        self._shuffle_rows = shuffle_rows
+        self._kept = _Kept()
+
+    def num_windows(self, epoch: int) -> int:
+        """Return the number of windows of an epoch."""
+        return -(-self._stream.num_documents(epoch) // self.size)
+
+    def packed(self, epoch: int, window: int) -> PackedWindow:
+        """Return a window, packed now unless it was packed ahead; starts to pack the next."""
+        if self._kept.process != os.getpid():
+            self._kept = _Kept()
+        kept = self._kept
+        with kept.lock:
+            found = self._future(kept, epoch, window)
+            if window + 1 < self.num_windows(epoch):
+                self._future(kept, epoch, window + 1)
+        return found.result()
+
+    def totals(self, epoch: int) -> Counter[str]:
+        """Return the sums of the counts of all windows."""
+        totals: Counter[str] = Counter()
+        for counts in self.counts(epoch, 0):
+            totals.update(counts)
+        return totals
+
+    def counts(self, epoch: int, first: int) -> Iterator[dict[str, int]]:
+        """Yield what packing each window from `first` on counts, by all cores."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            windows = range(first, self.num_windows(epoch))
+            yield from pool.map(partial(self.count, epoch), windows)
+
+    def count(self, epoch: int, window: int) -> dict[str, int]:
+        """Return what packing one window counts."""
+        return _core.count_best_fit(
+            self._stream.lengths.index,
+            self._documents(epoch, window),
+            self._rule,
+            num_virtual=self._stream.lengths.num_virtual,
+            keep_empty=self._stream.lengths.keep_empty,
+        )
+
+    def _documents(self, epoch: int, window: int) -> NDArray[np.int64]:
+        return self._stream.documents(epoch, window * self.size, self.size)
+
+    def _future(self, kept: _Kept, epoch: int, window: int) -> Future[PackedWindow]:
+        key = (epoch, window)
+        if key not in kept.futures:
+            # Here and not in the thread, which so touches nothing that a fork could find locked.
+            documents = self._documents(epoch, window)
+            while len(kept.futures) >= _MAX_PACKED:
+                del kept.futures[next(iter(kept.futures))]
+            thread = _packing_thread(kept.process)
+            kept.futures[key] = thread.submit(self._pack, epoch, window, documents)
+        return kept.futures[key]
+
+    def _pack(self, epoch: int, window: int, documents: NDArray[np.int64]) -> PackedWindow:
+        seed = self._stream.order.seed
+        spans, row_offsets = _core.best_fit(
+            self._stream.lengths.index,
+            documents,
+            self._rule,
+            num_virtual=self._stream.lengths.num_virtual,
+            keep_empty=self._stream.lengths.keep_empty,
+            key=(seed, epoch, window) if self._shuffle_rows else None,
+        )
+        return PackedWindow(spans, row_offsets)
+
+
+class WindowTable:
+    """Rows before the end of every window of one epoch, counted as far as needed."""
+
+    def __init__(self, windows: Windows, epoch: int) -> None:
+        """Begin an empty table for one epoch."""
+        self.epoch = epoch
+        self._windows = windows
+        self._lock = Lock()
+        self._ends: list[int] = []
+
+    def num_rows(self) -> int:
+        """Return the rows of the whole epoch."""
+        with self._lock:
+            if len(self._ends) < self._windows.num_windows(self.epoch):
+                for counts in self._windows.counts(self.epoch, len(self._ends)):
+                    self._append(counts)
+            return self._ends[-1]
+
+    def find(self, row: int) -> tuple[int, int]:
+        """Return (window, row in it) of a row > 0; (window + 1, 0) right after a window's end."""
+        with self._lock:
+            while not self._ends or self._ends[-1] < row:
+                self._append(self._windows.count(self.epoch, len(self._ends)))
+            window = bisect_left(self._ends, row)
+            if self._ends[window] == row:
+                return window + 1, 0
+            return window, row - (self._ends[window - 1] if window > 0 else 0)
+
+    def _append(self, counts: dict[str, int]) -> None:
+        self._ends.append((self._ends[-1] if self._ends else 0) + counts["num_rows"])
+
+
+@lru_cache(maxsize=1)
+def _packing_thread(process: int) -> ThreadPoolExecutor:
+    """Return the packing thread of this process; a forked one has none of its parent's."""
+    return ThreadPoolExecutor(1, thread_name_prefix=f"datacursor-packing-{process}")

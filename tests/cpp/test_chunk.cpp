@@ -1,0 +1,161 @@
+#include "datacursor/chunk.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "datacursor/packer.hpp"
+#include "refusal.hpp"
+#include "vectors.hpp"
+
+namespace {
+
+using namespace datacursor;
+using Numbers = std::vector<std::int64_t>;
+
+constexpr std::int64_t kStride = 2;
+
+// One case of the golden file.
+struct GoldenCase {
+    std::string name;
+    Numbers lengths;
+    Numbers edges;  // of the rows, in the natural order
+    std::vector<Numbers> rows;
+    std::int64_t seq_len = 0;
+    bool pad_tail = false;
+    std::int64_t num_virtual = 0;
+    bool keep_empty = false;
+    std::uint64_t seed = 0;
+    std::uint64_t epoch = 0;
+};
+
+Numbers numbers_of(const tests::Words& words) {
+    Numbers numbers;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+        numbers.push_back(static_cast<std::int64_t>(tests::decimal(words[i])));
+    }
+    return numbers;
+}
+
+std::vector<GoldenCase> golden_cases() {
+    std::vector<GoldenCase> cases;
+    for (const tests::Words& words : tests::read_vectors("chunk.txt")) {
+        const std::string& keyword = words.front();
+        if (keyword == "case") {
+            cases.emplace_back().name = words.at(1);
+        } else if (keyword == "parameters") {
+            GoldenCase& golden = cases.back();
+            golden.seq_len = static_cast<std::int64_t>(tests::decimal(words.at(1)));
+            golden.pad_tail = words.at(2) == "1";
+            golden.num_virtual = static_cast<std::int64_t>(tests::decimal(words.at(3)));
+            golden.keep_empty = words.at(4) == "1";
+            golden.seed = tests::decimal(words.at(5));
+            golden.epoch = tests::decimal(words.at(6));
+        } else if (keyword == "lengths") {
+            cases.back().lengths = numbers_of(words);
+        } else if (keyword == "edges") {
+            cases.back().edges = numbers_of(words);
+        } else if (keyword == "row") {
+            cases.back().rows.push_back(numbers_of(words));
+        }
+    }
+    return cases;
+}
+
+// Cuts rows [ranges[2 r], ranges[2 r + 1]) out of documents of these lengths.
+std::vector<Numbers> cut(const Numbers& lengths, const LengthRule& rule, const Numbers& ranges) {
+    const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
+    Numbers documents(lengths.size());
+    std::iota(documents.begin(), documents.end(), 0);
+    Numbers totals((documents.size() + kStride - 1) / kStride);
+    count_tokens(index, rule, documents, kStride, 0, totals);
+    Numbers row_ends(ranges.size() / 2);
+    const std::size_t num_spans = cut_rows(index, rule, totals, kStride, ranges, {}, row_ends);
+    Numbers spans(3 * num_spans);
+    BOOST_TEST(cut_rows(index, rule, totals, kStride, ranges, spans, row_ends) == num_spans);
+    std::vector<Numbers> rows;
+    std::int64_t first = 0;
+    for (const std::int64_t end : row_ends) {
+        rows.emplace_back(spans.begin() + 3 * first, spans.begin() + 3 * end);
+        first = end;
+    }
+    return rows;
+}
+
+BOOST_AUTO_TEST_SUITE(chunk_suite)
+
+BOOST_AUTO_TEST_CASE(known_cuts_and_permutations) {
+    for (const tests::Words& words : tests::read_vectors("chunk.txt")) {
+        const auto number = [&](std::size_t i) { return tests::decimal(words.at(i)); };
+        if (words.front() == "cut") {
+            BOOST_TEST(chunk_cut(number(1), number(2), number(3)) == number(4));
+        } else if (words.front() == "permuted") {
+            BOOST_TEST(chunk_rows(number(1), number(2), number(3)).index_at(number(4)) ==
+                       number(5));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(known_rows) {
+    for (const GoldenCase& golden : golden_cases()) {
+        BOOST_TEST_CONTEXT(golden.name) {
+            const std::size_t num_rows = golden.edges.empty() ? 0 : golden.edges.size() - 1;
+            BOOST_TEST(golden.rows.size() == num_rows);
+            if (num_rows == 0) {
+                continue;
+            }
+            Numbers order(num_rows);
+            chunk_rows(golden.seed, golden.epoch, num_rows).fill(0, order);
+            Numbers ranges;
+            for (const std::int64_t row : order) {
+                ranges.push_back(golden.edges[static_cast<std::size_t>(row)]);
+                ranges.push_back(golden.edges[static_cast<std::size_t>(row) + 1]);
+            }
+            const LengthRule rule(golden.num_virtual, golden.keep_empty);
+            BOOST_CHECK(cut(golden.lengths, rule, ranges) == golden.rows);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(rows_may_overlap_and_come_in_any_order) {
+    const Numbers lengths{3, 0, 2, 0, 0, 5};
+    const std::vector<Numbers> rows = cut(lengths, {0, false}, {5, 10, 0, 10, 2, 4, 3, 5});
+    const std::vector<Numbers> expected{
+        {5, 0, 5}, {0, 0, 3, 2, 0, 2, 5, 0, 5}, {0, 2, 3, 2, 0, 1}, {2, 0, 2}};
+    BOOST_CHECK(rows == expected);
+}
+
+BOOST_AUTO_TEST_CASE(too_few_spans_are_filled_and_all_counted) {
+    const Numbers lengths{1, 1, 1, 1};
+    const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
+    const Numbers totals{4};
+    Numbers spans(7, -1);
+    Numbers row_ends(1);
+    BOOST_TEST(cut_rows(index, {0, false}, totals, 4, Numbers{0, 4}, spans, row_ends) == 4);
+    BOOST_TEST(spans == Numbers({0, 0, 1, 1, 0, 1, -1}), boost::test_tools::per_element());
+    BOOST_TEST(row_ends.front() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(ranges_that_cannot_be_cut_are_refused) {
+    const Numbers lengths{3, 2};
+    const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
+    const auto refused = [&](const std::string& text, const Numbers& totals, std::int64_t stride,
+                             const Numbers& ranges) {
+        Numbers row_ends(1);
+        tests::check_refused(ErrorKind::kArgument, text, [&] {
+            cut_rows(index, {0, false}, totals, stride, ranges, {}, row_ends);
+        });
+    };
+    refused("begin=-1", {5}, 2, {-1, 2});
+    refused("begin=2 and end=2", {5}, 2, {2, 2});
+    refused("end=6", {5}, 2, {0, 6});
+    refused("stride=0", {5}, 0, {0, 1});
+    refused("got 2", {3, 5}, 2, {0, 1});
+    refused("row_ends", {5}, 2, {0, 1, 1, 2});
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace
