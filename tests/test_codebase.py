@@ -23,7 +23,7 @@ PACKAGE = ROOT / "src" / "datacursor"
 PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
-    {"_cursor_text", "checks", "mapped_file"},
+    {"_cursor_parts", "_cursor_text", "checks", "mapped_file"},
     {"cursor", "order", "shards"},
     {"arrow", "contributions", "datasets", "fingerprint", "skip_table", "state"},
     {"layout", "matching"},

@@ -15,9 +15,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from datacursor._cursor_parts import DATA_UNVERIFIED, DROP_LAST
 from datacursor.checks import MAX_EPOCH, require_integer
 from datacursor.contributions import Contributions, Layout, add_digests
-from datacursor.cursor import DATA_UNVERIFIED, DROP_LAST, Cursor
+from datacursor.cursor import Cursor
 from datacursor.errors import CommitError, StaleIteratorError
 from datacursor.matching import match
 
