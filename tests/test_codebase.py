@@ -25,10 +25,12 @@ PYTHON_LAYERS = (
     {"_core"},
     {"_cursor_parts", "_cursor_text", "checks", "mapped_file"},
     {"cursor", "order", "shards"},
-    {"arrow", "contributions", "datasets", "fingerprint", "skip_table", "state"},
-    {"layout", "matching"},
+    {"arrow", "contributions", "datasets", "fingerprint", "outcome", "skip_table", "state"},
+    {"layout", "matching", "moves"},
+    {"moving", "session"},
     {"commits"},
-    {"issuing"},
+    {"agreement", "issuing", "updates"},
+    {"committing"},
     {"plan", "sampler", "tokens"},
     {"rows"},
     {"packing"},
@@ -41,9 +43,21 @@ PYTHON_LAYERS = (
     {"cli", "demo.__main__"},
 )
 # Every other module imports with numpy alone.
-NEED_TORCH = {"datasets", "layout", "issuing", "loader", "packing", "rows", "sampler", "state"} | {
-    f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")
-}
+NEED_TORCH = (
+    {
+        "agreement",
+        "committing",
+        "datasets",
+        "issuing",
+        "layout",
+        "loader",
+        "packing",
+        "rows",
+        "sampler",
+    }
+    | {"state", "updates"}
+    | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
+)
 NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "plots"}
 
 # The same for the core. A file belongs to the noun that its name is or begins with:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from datacursor import _core
 from datacursor.commits import CommitTracker
@@ -36,8 +32,7 @@ def issue(tracker: CommitTracker, micro_batches: int) -> None:
     session = tracker.begin()
     batches = tracker.contributions.issue(session.start, tracker.layout)
     for _ in range(micro_batches):
-        next(batches)
-        session.issued += 1
+        session.record(next(batches))
 
 
 def place(tracker: CommitTracker) -> tuple[int, int]:
@@ -280,86 +275,3 @@ def test_unknown_names_to_accept_are_refused(allow_changed: set[str], error: typ
 def test_only_a_cursor_is_loaded(cursor: Cursor) -> None:
     with pytest.raises(TypeError, match="cursor must be a"):
         make().load(cursor)
-
-
-def test_an_open_update_and_deferred_ranges_are_refused() -> None:
-    tracker = make()
-    with pytest.raises(CursorMismatchError, match="pending=2"):
-        tracker.load(tracker.cursor.replace(pending=2))
-    with pytest.raises(CursorMismatchError, match="deferred"):
-        tracker.load(tracker.cursor.replace(position=4, deferred=[(0, 2)]))
-
-
-class Training(RuleBasedStateMachine):
-    """Random training against a model that keeps the list of every committed sample."""
-
-    @initialize(n=st.integers(1, 40), drop_last=st.booleans(), data=st.data())
-    def start(self, n: int, drop_last: bool, data: st.DataObject) -> None:
-        self.n, self.drop_last = n, drop_last
-        self.layout = self.draw_layout(data)
-        self.tracker = self.make()
-        self.epoch = self.position = self.open = 0
-        self.committed: list[int] = []  # of this epoch, by position
-
-    def draw_layout(self, data: st.DataObject) -> Layout:
-        largest = self.n if self.drop_last else 2 * self.n
-        round_size = data.draw(st.integers(1, largest))
-        num_replicas = data.draw(st.sampled_from([r for r in (1, 2, 3) if round_size % r == 0]))
-        steps = data.draw(st.integers(1, 4))
-        return Layout(0, num_replicas, round_size // num_replicas, steps, self.drop_last)
-
-    def make(self) -> CommitTracker:
-        order = Shuffle(self.n, SEED)
-        contributions = SampleContributions(order, bytes(16), data_unverified=True)
-        return CommitTracker(contributions, self.layout)
-
-    @rule(micro_batches=st.integers(0, 9))
-    def issue(self, micro_batches: int) -> None:
-        count = min(micro_batches, self.tracker.remaining())
-        issue(self.tracker, count)
-        self.open = count
-
-    @precondition(lambda self: self.open > 0)
-    @rule(data=st.data())
-    def commit(self, data: st.DataObject) -> None:
-        count = data.draw(st.integers(1, self.open))
-        self.tracker.commit(count)
-        self.open -= count
-        if self.drop_last and self.n - self.position < self.layout.round_size:
-            self.end_epoch()  # the rest that an earlier layout left
-        stop = min(self.position + count * self.layout.round_size, self.n)
-        self.committed += range(self.position, stop)
-        self.position = stop
-        left = self.n - stop
-        if left == 0 or (self.drop_last and left < self.layout.round_size):
-            self.end_epoch()
-
-    @rule(data=st.data())
-    def crash_and_resume(self, data: st.DataObject) -> None:
-        saved = bytes(self.tracker.cursor)
-        self.layout = self.draw_layout(data)
-        self.tracker = self.make()
-        self.tracker.load(Cursor.from_bytes(saved))
-        assert bytes(self.tracker.cursor) == saved
-        self.open = 0
-
-    @rule(epoch=st.integers(0, 3))
-    def set_epoch_noise(self, epoch: int) -> None:
-        if not self.tracker.is_fresh:
-            self.tracker.set_epoch(epoch)
-
-    def end_epoch(self) -> None:
-        self.epoch, self.position, self.committed = self.epoch + 1, 0, []
-
-    @invariant()
-    def the_cursor_names_the_next_uncommitted_sample(self) -> None:
-        cursor = self.tracker.cursor
-        assert (cursor.epoch, cursor.position) == (self.epoch, self.position)
-        assert self.committed == list(range(self.position))
-        indices = Shuffle(self.n, SEED).indices(self.epoch, 0, self.position)
-        assert cursor.identity_digest == _core.digest_samples(self.epoch, np.sort(indices))
-
-
-Training.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-# Its random loops leave epochs unfinished as a loader that does not fit would.
-TestTraining = pytest.mark.filterwarnings(r"ignore:epoch \d+ was issued")(Training.TestCase)

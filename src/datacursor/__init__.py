@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from datacursor.errors import CursorMismatchError as CursorMismatchError
     from datacursor.errors import DataCursorError as DataCursorError
     from datacursor.errors import DeliveryError as DeliveryError
+    from datacursor.errors import DivergenceError as DivergenceError
+    from datacursor.errors import MidUpdateError as MidUpdateError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
     from datacursor.loader import CursorLoader as CursorLoader
     from datacursor.order import Order as Order
@@ -39,6 +41,8 @@ _MODULE_OF = {
     "CursorSampler": "sampler",
     "DataCursorError": "errors",
     "DeliveryError": "errors",
+    "DivergenceError": "errors",
+    "MidUpdateError": "errors",
     "Order": "order",
     "PackedSampler": "packing",
     "PackingPlan": "plan",

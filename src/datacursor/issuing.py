@@ -7,8 +7,10 @@ from itertools import chain
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, cast
 
-from datacursor.commits import CommitTracker, Session, advance
+from datacursor import moves
+from datacursor.commits import CommitTracker
 from datacursor.errors import StaleIteratorError
+from datacursor.session import Session
 from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
@@ -28,31 +30,45 @@ class _Issue:
     def restart(self, session: Session) -> None:
         self.session = session
         self.current: Iterator[int] = iter(session.chunk)
-        self._batches = self.tracker.contributions.issue(session.start, self.tracker.layout)
+        self._batches: Iterator[list[int]] = iter(())
 
     def micro_batches(self) -> Iterator[Iterator[int]]:
         while True:
             self.session.require_live()
             batch = next(self._batches, None)
             if batch is None:
-                self.is_exhausted = True
-                return
+                if not self._begin_stretch():
+                    self.is_exhausted = True
+                    return
+                continue
             # Ending the session empties this very list, and with it the running iterator.
             self.session.chunk = batch
-            self.session.issued += 1
+            self.session.record(batch)
             self.current = iter(batch)
             yield self.current
+
+    def _begin_stretch(self) -> bool:
+        session, tracker = self.session, self.tracker
+        is_first = session.issued == 0
+        part = session.next_stretch()
+        if part is None:
+            return False
+        cursor = moves.stand_at(session.start, tracker.contributions, part.first)
+        self._batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
+        if is_first:
+            for _ in range(session.num_pending):
+                session.record(next(self._batches))
+        return True
 
     def drawn(self) -> Cursor:
         """Return the cursor as if every micro-batch drawn whole were committed."""
         self.session.require_live()
         open_batches = 1 if length_hint(self.current) > 0 else 0
-        tracker = self.tracker
-        return advance(
+        return moves.pass_all(
             self.session.start,
-            tracker.contributions,
-            tracker.layout,
-            self.session.issued - open_batches,
+            self.tracker.contributions,
+            self.tracker.layout,
+            self.session.parts(self.session.issued - open_batches),
         )
 
 
