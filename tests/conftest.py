@@ -11,6 +11,7 @@ from hypothesis import settings
 NEEDS = {
     "torch": [
         "runs.py",
+        "test_agreement.py",
         "test_demo.py",
         "test_loader.py",
         "test_packing.py",
@@ -19,6 +20,7 @@ NEEDS = {
         "test_sampler.py",
         "test_sampler_laws.py",
         "test_scenarios.py",
+        "test_updates.py",
     ],
     "pyarrow": ["test_demo.py", "test_tokens.py"],
     "matplotlib": ["test_plots.py"],

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import assume, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -22,13 +23,16 @@ from datacursor.session import Session
 SEED = 7
 NOTHING = bytes(16)
 
+# Micro-batches as (stretch, positions); a stretch is named by the position it begins at, whether
+# it was deferred, and its number.
+Queue = list[tuple[tuple[int, bool, int], list[int]]]
+
 
 class Model:
     """What a run has done: positions by name, no arithmetic on cursors.
 
     Attributes:
-        queue: Micro-batches of all ranks still to be committed, as (stretch, positions); a
-            stretch is named by the position it begins at and whether it was deferred.
+        queue: Micro-batches of all ranks still to be committed.
     """
 
     def __init__(self, n: int, layout: Layout) -> None:
@@ -37,7 +41,7 @@ class Model:
         self.counted: list[int] = []  # positions in the identity digest
         self.last_digest = NOTHING
         self.deferred: list[tuple[int, int]] = []  # (first, stop)
-        self.queue: list[tuple[tuple[int, bool], list[int]]] = []
+        self.queue: Queue = []
 
     def start(self) -> None:
         self.queue = self.rest() or Model(self.n, self.layout).rest()
@@ -47,19 +51,22 @@ class Model:
         if not self.rest():
             self.end_epoch()
 
+    def can_jump(self) -> bool:
+        return self.position < self.n or not self.rest()
+
     def next_epoch(self) -> int:
         """Return the epoch that the next micro-batch belongs to."""
         return self.epoch + (not self.rest())
 
-    def rest(self) -> list[tuple[tuple[int, bool], list[int]]]:
+    def rest(self) -> Queue:
         size = self.layout.round_size
-        queue = []
+        queue: Queue = []
         stretches = [(self.position, self.n, False), *((a, b, True) for a, b in self.deferred)]
-        for first, stop, is_deferred in stretches:
+        for number, (first, stop, is_deferred) in enumerate(stretches):
             for place in range(first, stop, size):
                 positions = list(range(place, min(place + size, stop)))
                 if len(positions) == size or not self.layout.drop_last:
-                    queue.append(((first, is_deferred), positions))
+                    queue.append(((first, is_deferred, number), positions))
         return queue
 
     def end_epoch(self) -> None:
@@ -79,7 +86,7 @@ class Model:
     def take(self, count: int, kind: str) -> tuple[int, int]:
         self.settle()
         taken, self.queue = self.queue[:count], self.queue[count:]
-        (_, is_deferred), _ = taken[0]
+        (_, is_deferred, _), _ = taken[0]
         positions = [position for _, part in taken for position in part]
         first, stop = positions[0], positions[-1] + 1
         if is_deferred:
@@ -95,7 +102,8 @@ class Model:
             self.skipped += len(positions)
         else:
             self.deferred.append((first, stop))
-            self.queue += [((first, True), part) for _, part in taken]
+            name = (first, True, self.queue[-1][0][2] + 1 if self.queue else 0)
+            self.queue += [(name, part) for _, part in taken]
         self.deferred.sort()
         self.settle()
         return first, stop
@@ -149,22 +157,22 @@ class Training(RuleBasedStateMachine):
         self.batches = self.draw(self.session)
         self.model.start()
         self.open = self.pending
-        for _ in range(0 if is_counted else self.pending):
-            next(self.batches)
 
     def draw(self, session: Session) -> Iterator[list[int]]:
         contributions, layout = self.tracker.contributions, self.tracker.layout
         while True:
+            num_behind = session.num_behind
             part = session.next_stretch()
             if part is None:
                 return
             cursor = moves.stand_at(session.start, contributions, part.first)
-            for batch in contributions.issue(cursor, layout, part.stop):
+            batches = contributions.issue(cursor, layout, part.stop)
+            for batch in islice(batches, num_behind, None):
                 session.record(batch)
                 yield batch
 
     @precondition(lambda self: self.session is not None)
-    @rule(ahead=st.integers(1, 3))
+    @rule(ahead=st.integers(1, 4))
     def deliver(self, ahead: int) -> None:
         session = self.session
         assert session is not None
@@ -184,6 +192,19 @@ class Training(RuleBasedStateMachine):
         assert batch[: len(real)] == order[real].tolist()
 
     # -- what a training loop does
+
+    @rule(num_updates=st.integers(1, 4), data=st.data())
+    def train(self, num_updates: int, data: st.DataObject) -> None:
+        """Go on as a loop does, so that epochs are finished often."""
+        for _ in range(num_updates):
+            if self.session is None or not self.model.queue:
+                self.iterate(is_counted=True)
+            if self.open == 0:
+                self.deliver(data.draw(st.integers(1, self.model.layout.accumulation_steps)))
+            if data.draw(st.booleans()):
+                self.commit(data)
+            else:
+                self.skip(data)
 
     @precondition(lambda self: self.open > 0)
     @rule(data=st.data())
@@ -247,13 +268,12 @@ class Training(RuleBasedStateMachine):
         with pytest.raises(CommitError):
             self.tracker.commit(self.open + excess)
 
-    @precondition(lambda self: self.pending == 0)
+    @precondition(lambda self: self.pending == 0 and self.model.can_jump())
     @rule(data=st.data())
     def skip_range(self, data: st.DataObject) -> None:
         model = self.model
-        assume(model.position < model.n or not model.rest())
         model.settle()
-        stop = data.draw(st.integers(model.position + 1, model.n))
+        stop = data.draw(st.integers(model.position + 1, min(model.position + 3, model.n)))
         self.tracker.skip_range(model.position, stop)
         model.skipped += stop - model.position
         model.position, model.counted = stop, []
@@ -274,10 +294,9 @@ class Training(RuleBasedStateMachine):
         self.pending = 0
         self.resume(saved, data)
 
-    @precondition(lambda self: self.open > 0 and self.session.delivered is not None)
+    @precondition(lambda self: self.has_window())
     @rule(data=st.data())
     def crash_and_resume_with_gradients(self, data: st.DataObject) -> None:
-        assume(self.open <= self.model.num_together())
         following, _ = (self.model.rest() or self.model.queue)[0]
         if self.model.queue[0][0][1] and self.model.queue[0][1][0] != following[0]:
             with pytest.raises(MidUpdateError):
@@ -286,6 +305,10 @@ class Training(RuleBasedStateMachine):
         saved = bytes(self.tracker.pending_cursor())
         self.pending = self.open
         self.resume(saved, data)
+
+    def has_window(self) -> bool:
+        is_counted = self.session is not None and self.session.delivered is not None
+        return is_counted and 0 < self.open <= self.model.num_together()
 
     def resume(self, saved: bytes, data: st.DataObject) -> None:
         self.make(data)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from datacursor import moves
@@ -114,8 +115,14 @@ class CommitTracker:
         self._watch_for_misfit()
         self._end_session("the sampler was iterated again")
         stretches = moves.stretches_of(cursor, self.contributions, self.layout)
-        self.session = Session(cursor, stretches, self.layout)
-        return self.session
+        session = Session(cursor, stretches, self.layout)
+        if session.num_pending > 0:
+            reading = moves.stand_at(cursor, self.contributions, stretches[0].first)
+            batches = self.contributions.issue(reading, self.layout, stretches[0].stop)
+            for batch in islice(batches, session.num_pending):
+                session.record(batch)
+        self.session = session
+        return session
 
     # -- commits ---------------------------------------------------------------------------
 
@@ -181,12 +188,14 @@ class CommitTracker:
         It is committed or skipped when the cursor is next asked for or moved.
         """
         self.decide()
+        self._require_session().undecided = count
         self._undecided = (count, is_applied)
 
     def decide(self) -> None:
         """Commit or skip the update whose outcome a device held, if there is one."""
         if self._undecided is not None:
             (count, is_applied), self._undecided = self._undecided, None
+            self._require_session().undecided = 0
             if is_applied():
                 self.commit(count)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,16 +31,19 @@ class _Issue:
         self.session = session
         self.current: Iterator[int] = iter(session.chunk)
         self._batches: Iterator[list[int]] = iter(())
+        self._is_short = False
 
     def micro_batches(self) -> Iterator[Iterator[int]]:
         while True:
             self.session.require_live()
             batch = next(self._batches, None)
             if batch is None:
-                if not self._begin_stretch():
+                # A loader cuts the indices every batch_size, so a short batch ends the iterator.
+                if self._is_short or not self._begin_stretch():
                     self.is_exhausted = True
                     return
                 continue
+            self._is_short = len(batch) < self.tracker.layout.batch_size
             # Ending the session empties this very list, and with it the running iterator.
             self.session.chunk = batch
             self.session.record(batch)
@@ -49,15 +52,13 @@ class _Issue:
 
     def _begin_stretch(self) -> bool:
         session, tracker = self.session, self.tracker
-        is_first = session.issued == 0
+        num_behind = session.num_behind
         part = session.next_stretch()
         if part is None:
             return False
         cursor = moves.stand_at(session.start, tracker.contributions, part.first)
-        self._batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
-        if is_first:
-            for _ in range(session.num_pending):
-                session.record(next(self._batches))
+        batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
+        self._batches = islice(batches, num_behind, None)
         return True
 
     def drawn(self) -> Cursor:

@@ -34,6 +34,7 @@ class Session:
         issued: Micro-batches drawn by the loader.
         delivered: Micro-batches handed to the training loop; None when nobody counts.
         committed: Micro-batches committed or skipped.
+        undecided: Micro-batches after these, of an update whose outcome a device still holds.
         chunk: The micro-batch being drawn right now.
         num_pending: Micro-batches whose gradients the run began with; they count as delivered.
     """
@@ -43,7 +44,7 @@ class Session:
         self.start = start
         self.issued = 0
         self.delivered: int | None = None
-        self.committed = 0
+        self.committed = self.undecided = 0
         self.chunk: list[int] = []
         self.num_pending = start.pending
         self._layout = layout
@@ -76,6 +77,11 @@ class Session:
         self.chunk.clear()
 
     # -- issuing ---------------------------------------------------------------------------
+
+    @property
+    def num_behind(self) -> int:
+        """Micro-batches at the front of the next stretch that are pending, so not to be issued."""
+        return self.num_pending if self._num_begun == 0 else 0
 
     def next_stretch(self) -> Stretch | None:
         """Return the stretch to issue next and count it as begun; None if there is none."""
@@ -122,8 +128,11 @@ class Session:
     @property
     def num_left(self) -> int:
         """Micro-batches from the last committed one to the end of its stretch."""
-        number = bisect_right(self._ends, self.committed)
-        return self._ends[number] - self.committed if number < len(self._ends) else 0
+        return self._num_left_from(self.committed)
+
+    def _num_left_from(self, micro_batch: int) -> int:
+        number = bisect_right(self._ends, micro_batch)
+        return self._ends[number] - micro_batch if number < len(self._ends) else 0
 
     @property
     def is_unfinished(self) -> bool:
@@ -133,8 +142,9 @@ class Session:
 
     def ends_update(self, micro_batch: int) -> bool:
         """Whether a micro-batch fills an update begun at the last commit, or ends its stretch."""
-        count = micro_batch + 1 - self.committed
-        return count == self._layout.accumulation_steps or count == self.num_left
+        first = self.committed + self.undecided
+        count = micro_batch + 1 - first
+        return count >= self._layout.accumulation_steps or count == self._num_left_from(first)
 
     def part(self, first: int, stop: int) -> Stretch:
         """Return the positions of micro-batches [first, stop), which lie in one stretch."""

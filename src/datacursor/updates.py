@@ -7,7 +7,9 @@ kernel leaves everything as it was when the tensor `optimizer.found_inf` is set.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -58,12 +60,18 @@ class Attachment:
         self.optimizer = optimizer
         self.num_steps = 0
         self._tracker = tracker
-        self._hook = optimizer.register_step_post_hook(self._on_step)
+        self._depth = 0  # of calls to step() that are running: a derived class's calls its base's
+        self._frame: FrameType | None = None  # of the outermost
+        self._hooks = (
+            optimizer.register_step_pre_hook(self._before_step),
+            optimizer.register_step_post_hook(self._on_step),
+        )
         self._ear = None if scaler is None else _Ear(scaler, self)
 
     def close(self) -> None:
         """Listen no more."""
-        self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
         if self._ear is not None:
             self._ear.close()
 
@@ -71,7 +79,18 @@ class Attachment:
         """Skip: the scaler was asked to step the optimizer and did not."""
         self._tracker.skip("overflow", self._tracker.window())
 
+    def _before_step(self, *_: object) -> None:
+        if self._depth > 0 and not _is_running(self._frame):
+            self._depth = 0  # that step raised
+        if self._depth == 0:
+            self._frame = sys._getframe(1)
+        self._depth += 1
+
     def _on_step(self, optimizer: Any, _args: object, kwargs: dict[str, Any]) -> None:
+        self._depth -= 1
+        if self._depth > 0:
+            return
+        self._frame = None
         if torch._C._current_graph_task_id() != -1:
             raise CommitError(
                 "optimizer.step() ran inside backward(), where it ends no update; detach() the "
@@ -118,6 +137,13 @@ class _Ear:
 
     def __reduce__(self) -> tuple[Any, tuple[Any, str]]:
         return getattr, (self._scaler, "step")
+
+
+def _is_running(frame: FrameType | None) -> bool:
+    caller: FrameType | None = sys._getframe(1)
+    while caller is not None and caller is not frame:
+        caller = caller.f_back
+    return caller is not None
 
 
 def _conclude(tracker: CommitTracker, count: int, *, is_applied: bool) -> None:
