@@ -13,6 +13,8 @@ NEEDS = {
         "runs.py",
         "test_agreement.py",
         "test_demo.py",
+        "kill_loop.py",
+        "test_kills.py",
         "test_loader.py",
         "test_packing.py",
         "test_readme.py",
