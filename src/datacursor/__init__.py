@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from datacursor.order import Order as Order
     from datacursor.order import Sequential as Sequential
     from datacursor.order import Shuffle as Shuffle
+    from datacursor.outcome import CommitObserver as CommitObserver
+    from datacursor.outcome import Outcome as Outcome
     from datacursor.packing import PackedSampler as PackedSampler
     from datacursor.plan import PackingPlan as PackingPlan
     from datacursor.sampler import CursorSampler as CursorSampler
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "ArgumentError": "errors",
     "CommitError": "errors",
+    "CommitObserver": "outcome",
     "CorpusError": "errors",
     "Cursor": "cursor",
     "CursorFormatError": "errors",
@@ -44,6 +47,7 @@ _MODULE_OF = {
     "DivergenceError": "errors",
     "MidUpdateError": "errors",
     "Order": "order",
+    "Outcome": "outcome",
     "PackedSampler": "packing",
     "PackingPlan": "plan",
     "Sequential": "order",

@@ -373,8 +373,8 @@ class CommitTracker:
             remedy = (
                 "Is the incomplete update at an epoch's end made? loader.ends_update tells"
                 if counted
-                else "Does the loader have the sampler's batch_size, and is drop_last left to the "
-                "sampler? sampler.check(loader) tells"
+                else "Does the loader have the sampler's batch_size, is drop_last left to the "
+                "sampler, or did a framework shard it again? sampler.check(loader) tells"
             )
             warnings.warn(
                 f"epoch {session.start.epoch} was {'delivered' if counted else 'issued'} to its "
