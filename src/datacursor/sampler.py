@@ -61,7 +61,7 @@ class CursorSampler(Committing, DistributedSampler[int]):
 
     Example:
         >>> sampler = CursorSampler(10, batch_size=4, seed=3)
-        >>> batches = iter(torch.utils.data.DataLoader(range(10), batch_size=4, sampler=sampler))
+        >>> batches = iter(DataLoader(range(10), batch_size=4, sampler=sampler))
         >>> first = next(batches)
         >>> sampler.commit()
         >>> sampler.cursor.position, sampler.remaining()
