@@ -94,6 +94,47 @@ def numpy_permutation(num_samples: int) -> Callable[[], NDArray[np.int64]]:
     return partial(np.random.default_rng(1).permutation, num_samples)
 
 
+def shuffled_batches(num_samples: int, count: int) -> dict[str, Callable[[], Any] | str]:
+    """Return ways to `count` indices of an order without a table, or why a peer has none."""
+    makers = {
+        "Grain index_shuffle": _grain_batch,
+        "cfm64 permute_batch": _cfm64_batch,
+        "celeres-dl get_shuffled_indices": _celeres_batch,
+    }
+    return {name: _batch_or_reason(make, num_samples, count) for name, make in makers.items()}
+
+
+def _batch_or_reason(
+    make: Callable[[int, int], Callable[[], Any]], num_samples: int, count: int
+) -> Callable[[], Any] | str:
+    try:
+        return make(num_samples, count)
+    except ImportError as error:
+        return f"not installed ({error})"
+
+
+def _grain_batch(num_samples: int, count: int) -> Callable[[], list[int]]:
+    from grain.experimental import index_shuffle
+
+    last = num_samples - 1
+    return lambda: [index_shuffle(position, last, 1, 4) for position in range(count)]
+
+
+def _cfm64_batch(num_samples: int, count: int) -> Callable[[], NDArray[np.int64]]:
+    from cfm64 import FeistelPermutation
+
+    permutation = FeistelPermutation(1, num_samples)
+    return partial(permutation.permute_batch, np.arange(count))
+
+
+def _celeres_batch(num_samples: int, count: int) -> Callable[[], NDArray[np.uint64]]:
+    # The package looks for this module elsewhere and falls back to Python, 40 times slower.
+    from _cdl_native import get_shuffled_indices
+
+    one_block = num_samples
+    return partial(get_shuffled_indices, 1, num_samples, one_block, 0, count)
+
+
 def memset(out: NDArray[np.int64]) -> Callable[[], object]:
     """Return the C library's memset of an array."""
     return partial(ctypes.memset, out.ctypes.data, 7, out.nbytes)

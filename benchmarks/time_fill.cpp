@@ -1,13 +1,15 @@
-// Times filling a cached buffer with a permutation, beside what bounds it.
+// Times permutations that fill a cached buffer, beside what bounds them.
 //
 // Usage: datacursor_time_fill NUM_SAMPLES...
 // Checks every fill against the scalar definition, then prints a line for each measure,
-// its name and the best nanoseconds an index over interleaved turns:
-//     cycle             one processor cycle, from a chain of dependent multiplies
-//     store             a loop that stores a constant, one index a store
-//     memset            memset of the buffer
-//     fill/NUM_SAMPLES  Permutation::fill
-//     scalar/NUM_SAMPLES  Permutation::index_at in a loop
+// its name and the best nanoseconds over interleaved turns, an index if not said otherwise:
+//     cycle                    one processor cycle, from a chain of dependent multiplies
+//     store                    a loop that stores a constant, one index a store
+//     memset                   memset of the buffer
+//     fill/NUM_SAMPLES         Permutation::fill of 2048 indices, or of all there are
+//     index_at/NUM_SAMPLES     Permutation::index_at in a loop
+//     position_of/NUM_SAMPLES  Permutation::position_of in a loop
+//     epoch/NUM_SAMPLES        construction of a Permutation, so a change of the epoch
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -17,6 +19,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +31,7 @@ namespace {
 using datacursor::Permutation;
 
 constexpr std::size_t kBufferSize = 2048;  // 16 KiB: half of a small first-level cache
+constexpr std::size_t kLoopSize = 128;     // of the scalar loops, which are slower
 constexpr int kTurns = 1000;
 constexpr int kRunsInTurn = 8;
 constexpr double kMultiplyCycles = 3;  // latency of a 64-bit multiply, x86-64 and AArch64 alike
@@ -52,20 +56,26 @@ void take_turn(Measure& measure) {
         std::min(measure.best_nanoseconds, elapsed.count() / kRunsInTurn / measure.divisor);
 }
 
-// Walks over the epoch, a buffer at a time, so that no run repeats the one before.
+// Walks over the epoch, `step` indices at a time, so that no run repeats the one before.
 class Walk {
 public:
-    explicit Walk(std::uint64_t num_samples) : limit_(num_samples - kBufferSize) {}
+    Walk(std::uint64_t num_samples, std::size_t step)
+        : num_places_(num_samples - step + 1), step_(step) {}
 
     std::uint64_t next() {
-        first_ = (first_ + kBufferSize) % limit_;
+        first_ = (first_ + step_) % num_places_;
         return first_;
     }
 
 private:
-    std::uint64_t limit_;
+    std::uint64_t num_places_;
+    std::size_t step_;
     std::uint64_t first_ = 0;
 };
+
+std::size_t at_most(std::size_t size, std::uint64_t num_samples) {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(size, num_samples));
+}
 
 // Store a constant, one index a store. Volatile, so that the constant lies in a register
 // and the loop becomes neither vectors nor a memset.
@@ -78,22 +88,19 @@ void store_each(Buffer& out) {
     }
 }
 
-void fill_scalar(const Permutation& permutation, std::uint64_t first, Buffer& out) {
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        out[i] = static_cast<std::int64_t>(permutation.index_at(first + i));
-    }
-}
-
 bool fill_is_right(const Permutation& permutation) {
-    Buffer filled(kBufferSize);
-    Buffer expected(kBufferSize);
-    Walk walk(permutation.num_samples());
+    const std::size_t size = at_most(kBufferSize, permutation.num_samples());
+    Buffer out(size);
+    Walk walk(permutation.num_samples(), size);
     for (int i = 0; i < 16; ++i) {
         const std::uint64_t first = walk.next();
-        permutation.fill(first, filled);
-        fill_scalar(permutation, first, expected);
-        if (filled != expected) {
-            return false;
+        permutation.fill(first, out);
+        for (std::size_t j = 0; j < size; ++j) {
+            const auto index = static_cast<std::uint64_t>(out[j]);
+            if (index != permutation.index_at(first + j) ||
+                permutation.position_of(index) != first + j) {
+                return false;
+            }
         }
     }
     return true;
@@ -119,18 +126,44 @@ void add_limits(std::vector<Measure>& measures, Buffer& buffer) {
                         kBufferSize});
 }
 
-void add_fills(std::vector<Measure>& measures, const Permutation& permutation, Buffer& buffer) {
-    const std::string size = std::to_string(permutation.num_samples());
+// Call(position) for `size` positions in a row; their sum keeps the compiler from leaving
+// calls out.
+template <class Call>
+Measure loop(std::string name, std::uint64_t num_samples, Call call) {
+    const std::size_t size = at_most(kLoopSize, num_samples);
+    return {std::move(name),
+            [call, size, walk = Walk(num_samples, size)]() mutable {
+                const std::uint64_t first = walk.next();
+                std::uint64_t sum = 0;
+                for (std::size_t i = 0; i < size; ++i) {
+                    sum += call(first + i);
+                }
+                [[maybe_unused]] volatile std::uint64_t kept = sum;
+            },
+            static_cast<double>(size)};
+}
+
+void add_permutation(std::vector<Measure>& measures, const Permutation& permutation,
+                     Buffer& buffer) {
+    const std::uint64_t num_samples = permutation.num_samples();
+    const std::string size = std::to_string(num_samples);
+    const std::span<std::int64_t> out(buffer.data(), at_most(kBufferSize, num_samples));
     measures.push_back({"fill/" + size,
-                        [&, walk = Walk(permutation.num_samples())]() mutable {
-                            permutation.fill(walk.next(), buffer);
+                        [&permutation, out, walk = Walk(num_samples, out.size())]() mutable {
+                            permutation.fill(walk.next(), out);
                         },
-                        kBufferSize});
-    measures.push_back({"scalar/" + size,
-                        [&, walk = Walk(permutation.num_samples())]() mutable {
-                            fill_scalar(permutation, walk.next(), buffer);
+                        static_cast<double>(out.size())});
+    measures.push_back(loop("index_at/" + size, num_samples, [&](std::uint64_t position) {
+        return permutation.index_at(position);
+    }));
+    measures.push_back(loop("position_of/" + size, num_samples,
+                            [&](std::uint64_t index) { return permutation.position_of(index); }));
+    measures.push_back({"epoch/" + size,
+                        [num_samples, epoch = std::uint64_t{0}]() mutable {
+                            const Permutation next(num_samples, {.seed = 1, .epoch = epoch++});
+                            [[maybe_unused]] volatile std::uint64_t kept = next.index_at(0);
                         },
-                        kBufferSize});
+                        1});
 }
 
 }  // namespace
@@ -139,9 +172,8 @@ int main(int argc, char** argv) {
     std::vector<Permutation> permutations;
     for (int i = 1; i < argc; ++i) {
         const std::uint64_t num_samples = std::strtoull(argv[i], nullptr, 10);
-        if (num_samples <= 2 * kBufferSize) {
-            std::fprintf(stderr, "NUM_SAMPLES must be above %zu, got %s\n", 2 * kBufferSize,
-                         argv[i]);
+        if (num_samples == 0) {
+            std::fprintf(stderr, "NUM_SAMPLES must be at least 1, got %s\n", argv[i]);
             return 2;
         }
         permutations.emplace_back(num_samples, datacursor::PermutationKey{.seed = 1, .epoch = 1});
@@ -156,7 +188,7 @@ int main(int argc, char** argv) {
                          static_cast<unsigned long long>(permutation.num_samples()));
             return 1;
         }
-        add_fills(measures, permutation, buffer);
+        add_permutation(measures, permutation, buffer);
     }
     for (int turn = 0; turn < kTurns; ++turn) {
         for (Measure& measure : measures) {

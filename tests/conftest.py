@@ -16,16 +16,19 @@ NEEDS = {
         "kill_loop.py",
         "test_kills.py",
         "test_loader.py",
+        "test_documents.py",
         "test_packing.py",
-        "test_readme.py",
+        "test_packing_orders.py",
         "test_rows.py",
         "test_sampler.py",
         "test_sampler_laws.py",
+        "test_sampler_orders.py",
         "test_scenarios.py",
         "test_updates.py",
     ],
     "pyarrow": ["test_demo.py", "test_tokens.py"],
-    "matplotlib": ["test_plots.py"],
+    "matplotlib": ["test_plots.py", "quality/picture.py"],
+    "scipy": ["quality"],
 }
 collect_ignore = [
     name

@@ -24,9 +24,11 @@ PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
     {"_cursor_parts", "_cursor_text", "checks", "mapped_file"},
-    {"cursor", "order", "shards"},
+    {"cursor", "order", "row_block", "shards"},
+    {"block_shuffle", "mixture", "subset", "weighted"},
+    {"choose_order"},
     {"arrow", "contributions", "datasets", "fingerprint", "outcome", "skip_table", "state"},
-    {"layout", "matching", "moves"},
+    {"document_stream", "layout", "matching", "moves"},
     {"moving", "session"},
     {"commits"},
     {"agreement", "issuing", "updates"},
@@ -64,9 +66,10 @@ NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "pl
 # permutation_avx2.cpp is part of `permutation`.
 CPP_LAYERS = (
     {"error"},
-    {"bytes", "mixer", "philox", "prefetch"},
-    {"cursor", "digest", "length_index", "permutation"},
-    {"gather", "order", "packer"},
+    {"bytes", "kernel", "mixer", "philox", "prefetch"},
+    {"cursor", "digest", "last_used", "length_index", "permutation"},
+    {"gather", "mixture_stages", "order", "packer"},
+    {"block_shuffle", "mixture", "subset", "weighted"},
 )
 # The core knows no Python, files or clock, and draws no random number but its own.
 FORBIDDEN_INCLUDES = re.compile(

@@ -142,7 +142,7 @@ class Training(RuleBasedStateMachine):
     def make(self, data: st.DataObject) -> None:
         self.on_skip = data.draw(st.sampled_from(ON_SKIP))
         order = Shuffle(self.n, SEED)
-        contributions = SampleContributions(order, NOTHING, data_unverified=True)
+        contributions = SampleContributions(order, self.n, NOTHING, data_unverified=True)
         self.tracker = CommitTracker(contributions, self.model.layout, self.on_skip)
         self.session: Session | None = None
         self.recorder = Recorder() if data.draw(st.booleans()) else None

@@ -32,7 +32,7 @@ def make(
     on_skip: str = "advance",
 ) -> CommitTracker:
     layout = Layout(0, num_replicas, batch_size, accumulation_steps, drop_last)
-    contributions = SampleContributions(Shuffle(n, SEED), bytes(16), data_unverified=True)
+    contributions = SampleContributions(Shuffle(n, SEED), n, bytes(16), data_unverified=True)
     return CommitTracker(contributions, layout, on_skip)
 
 
@@ -239,7 +239,7 @@ def test_set_epoch_moves_only_a_fresh_tracker() -> None:
 
 def test_every_difference_is_itemised_with_both_values() -> None:
     tracker = make()
-    contributions = SampleContributions(Shuffle(25, 8), bytes(16), data_unverified=True)
+    contributions = SampleContributions(Shuffle(25, 8), 25, bytes(16), data_unverified=True)
     other = CommitTracker(contributions, Layout(0, 1, 2, 1, drop_last=True))
     with pytest.raises(CursorMismatchError) as error:
         other.load(tracker.cursor)

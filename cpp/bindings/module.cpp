@@ -5,7 +5,9 @@ PYBIND11_MODULE(_core, module) {
     module.doc() = "The C++ core of datacursor.";
     module.attr("__version__") = DATACURSOR_VERSION;
     datacursor::bindings::bind_errors(module);
+    datacursor::bindings::bind_kernel(module);
     datacursor::bindings::bind_order(module);
+    datacursor::bindings::bind_orders(module);
     datacursor::bindings::bind_cursor(module);
     datacursor::bindings::bind_packing(module);
 }

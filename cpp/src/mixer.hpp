@@ -18,11 +18,13 @@ struct Mixer {
     static constexpr std::uint32_t kSecond = kSecondFactor;
     static constexpr std::size_t kRounds = kNumRounds;
 
-    static constexpr std::uint64_t mix(std::uint64_t value) noexcept {
-        auto x = static_cast<std::uint32_t>(value);
-        x = static_cast<Word>(x * kFirst);
-        x = static_cast<Word>((x ^ (x >> kShift)) * kSecond);
-        return x;
+    // Return the mixed word in the upper kBits of 32, zeros below: up there a product loses
+    // by itself what exceeds the word. Bits of x beyond kBits have no effect.
+    static constexpr std::uint32_t mix(std::uint32_t x) noexcept {
+        constexpr std::uint32_t kUnused = 32 - kBits;
+        x = (x << kUnused) * kFirst;
+        x ^= x >> kShift >> kUnused << kUnused;
+        return x * kSecond;
     }
 };
 

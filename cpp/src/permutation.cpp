@@ -14,29 +14,58 @@
 namespace datacursor {
 namespace {
 
+// A value as its two halves. Every step fits 32 bits: num_rows <= 2^31, right_bits <= 32.
+struct Halves {
+    std::uint32_t left;
+    std::uint32_t right;
+};
+
+Halves split(const Network& network, std::uint64_t value) noexcept {
+    const std::uint64_t right_mask = (std::uint64_t{1} << network.right_bits) - 1;
+    return {static_cast<std::uint32_t>(value >> network.right_bits),
+            static_cast<std::uint32_t>(value & right_mask)};
+}
+
+std::uint64_t join(const Network& network, const Halves& halves) noexcept {
+    return std::uint64_t{halves.left} << network.right_bits | halves.right;
+}
+
+template <class Mixer>
+std::uint32_t right_step(const Network& network, std::uint32_t left, std::size_t round) noexcept {
+    return Mixer::mix(left ^ network.keys[round]) >> (32 - network.right_bits);
+}
+
+template <class Mixer>
+std::uint32_t left_step(const Network& network, std::uint32_t right, std::size_t round) noexcept {
+    return static_cast<std::uint32_t>(
+        (Mixer::mix(right ^ network.keys[round]) * network.num_rows) >> 32);
+}
+
+std::uint32_t subtract_if_reached(std::uint32_t value, std::uint64_t limit) noexcept {
+    return value - (value >= limit ? static_cast<std::uint32_t>(limit) : 0);
+}
+
 template <class Mixer>
 std::uint64_t encrypt(const Network& network, std::uint64_t value) noexcept {
-    std::uint64_t left = value >> network.right_bits;
-    std::uint64_t right = value & ((std::uint64_t{1} << network.right_bits) - 1);
-    for (std::size_t i = 0; i < network.num_rounds; i += 2) {
-        right ^= Mixer::mix(left ^ network.keys[i]) >> (Mixer::kBits - network.right_bits);
-        left += (Mixer::mix(right ^ network.keys[i + 1]) * network.num_rows) >> Mixer::kBits;
-        left -= left >= network.num_rows ? network.num_rows : 0;
+    auto [left, right] = split(network, value);
+    for (std::size_t i = 0; i < Mixer::kRounds; i += 2) {
+        right ^= right_step<Mixer>(network, left, i);
+        left =
+            subtract_if_reached(left + left_step<Mixer>(network, right, i + 1), network.num_rows);
     }
-    return (left << network.right_bits) | right;
+    return join(network, {left, right});
 }
 
 template <class Mixer>
 std::uint64_t decrypt(const Network& network, std::uint64_t value) noexcept {
-    std::uint64_t left = value >> network.right_bits;
-    std::uint64_t right = value & ((std::uint64_t{1} << network.right_bits) - 1);
-    for (std::size_t i = network.num_rounds; i > 0; i -= 2) {
-        left += network.num_rows -
-                ((Mixer::mix(right ^ network.keys[i - 1]) * network.num_rows) >> Mixer::kBits);
-        left -= left >= network.num_rows ? network.num_rows : 0;
-        right ^= Mixer::mix(left ^ network.keys[i - 2]) >> (Mixer::kBits - network.right_bits);
+    const auto num_rows = static_cast<std::uint32_t>(network.num_rows);
+    auto [left, right] = split(network, value);
+    for (std::size_t i = Mixer::kRounds; i > 0; i -= 2) {
+        const std::uint32_t step = left_step<Mixer>(network, right, i - 1);
+        left = left - step + (left < step ? num_rows : 0);
+        right ^= right_step<Mixer>(network, left, i - 2);
     }
-    return (left << network.right_bits) | right;
+    return join(network, {left, right});
 }
 
 }  // namespace
@@ -58,7 +87,7 @@ std::uint64_t Network::backward(std::uint64_t value) const noexcept {
 }
 
 Permutation::Permutation(std::uint64_t num_samples, const PermutationKey& key)
-    : num_samples_(num_samples) {
+    : num_samples_(num_samples), kernel_(&fill_kernel()) {
     if (num_samples == 0 || num_samples >> 63 != 0) {
         throw Error(ErrorKind::kArgument, "num_samples must be in [1, 2**63), got num_samples=" +
                                               std::to_string(num_samples));
@@ -90,12 +119,12 @@ void Permutation::draw_network(const PermutationKey& key) {
     network_.right_bits = (bits + 1) / 2;
     network_.num_rows = ((num_samples_ - 1) >> network_.right_bits) + 1;
     network_.word_bits = narrow ? Mixer16::kBits : Mixer32::kBits;
-    network_.num_rounds = narrow ? Mixer16::kRounds : Mixer32::kRounds;
 
     const PhiloxKey philox_key{key.seed, key.epoch};
     PhiloxStream rounds(philox_key, key.rounds_stream, num_samples_, key.order_id);
     const std::uint32_t key_mask = narrow ? 0xFFFF : 0xFFFFFFFF;
-    for (std::size_t i = 0; i < network_.num_rounds; i += 2) {
+    const std::size_t num_rounds = narrow ? Mixer16::kRounds : Mixer32::kRounds;
+    for (std::size_t i = 0; i < num_rounds; i += 2) {
         const std::uint64_t word = rounds.next();
         network_.keys[i] = static_cast<std::uint32_t>(word) & key_mask;
         network_.keys[i + 1] = static_cast<std::uint32_t>(word >> 32) & key_mask;
@@ -138,9 +167,8 @@ void Permutation::fill(std::uint64_t first, std::span<std::int64_t> out) const n
         return;
     }
     // The rotation cuts the range in two at most, each contiguous for the kernel.
-    const FillKernel& kernel = fill_kernel();
     const auto fill_network =
-        network_.word_bits == Mixer16::kBits ? kernel.fill_narrow : kernel.fill_wide;
+        network_.word_bits == Mixer16::kBits ? kernel_->fill_narrow : kernel_->fill_wide;
     const std::uint64_t room = num_samples_ - offset_;
     const std::size_t before = static_cast<std::size_t>(
         std::min<std::uint64_t>(out.size(), first < room ? room - first : 0));

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "permutation_lanes.hpp"
+#include "permutation_fill.hpp"
+#include "permutation_kernel.hpp"
 
 namespace datacursor {
 namespace {
@@ -28,65 +29,63 @@ struct Avx2Base {
 struct Avx2Narrow : Avx2Base {
     using Mixer = Mixer16;
     static constexpr std::size_t kLanes = 16;
+    static constexpr std::size_t kMaskBits = 2;
 
     static Vector broadcast(std::uint16_t x) noexcept {
         return _mm256_set1_epi16(static_cast<std::int16_t>(x));
     }
-    static Vector iota() noexcept {
-        return _mm256_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    static Vector load(const std::uint16_t* words) noexcept {
+        return _mm256_permutevar8x32_epi32(load_bits(words),
+                                           _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
     }
-    static Vector load(const std::uint16_t* words) noexcept { return load_bits(words); }
     static Vector add(Vector a, Vector b) noexcept { return _mm256_add_epi16(a, b); }
     static Vector multiply_low(Vector a, Vector b) noexcept { return _mm256_mullo_epi16(a, b); }
     static Vector multiply_high(Vector a, Vector b) noexcept { return _mm256_mulhi_epu16(a, b); }
+    static Vector shift_left(Vector a, std::uint32_t count) noexcept {
+        return _mm256_sll_epi16(a, count_of(count));
+    }
     static Vector shift_right(Vector a, std::uint32_t count) noexcept {
         return _mm256_srl_epi16(a, count_of(count));
     }
-    // a < 2 * limit, so the wrapped difference is the larger one unless a >= limit.
+    // The wrapped difference is the larger one unless a >= limit.
     static Vector subtract_if_reached(Vector a, Vector limit) noexcept {
         return _mm256_min_epu16(a, _mm256_sub_epi16(a, limit));
     }
-    static bool any_equal(const Vector* vectors, Vector x) noexcept {
-        Vector equal = _mm256_setzero_si256();
-        for (std::size_t v = 0; v < kVectors; ++v) {
-            equal = _mm256_or_si256(equal, _mm256_cmpeq_epi16(vectors[v], x));
-        }
-        return _mm256_movemask_epi8(equal) != 0;
+    static std::uint64_t equal_mask(Vector a, Vector b) noexcept {
+        return static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi16(a, b))) &
+               0x55555555U;
     }
-    static void store_values(Vector left, Vector right, std::uint32_t right_bits,
-                             std::int64_t* out) noexcept {
-        const __m128i count = count_of(right_bits);
-        const __m128i halves[2][2] = {
-            {_mm256_castsi256_si128(left), _mm256_castsi256_si128(right)},
-            {_mm256_extracti128_si256(left, 1), _mm256_extracti128_si256(right, 1)},
-        };
-        for (const auto& half : halves) {
-            // n <= 2^31, so a value fits 32 bits.
-            const Vector value =
-                _mm256_or_si256(_mm256_sll_epi32(_mm256_cvtepu16_epi32(half[0]), count),
-                                _mm256_cvtepu16_epi32(half[1]));
-            store_bits(out, _mm256_cvtepu32_epi64(_mm256_castsi256_si128(value)));
-            store_bits(out + 4, _mm256_cvtepu32_epi64(_mm256_extracti128_si256(value, 1)));
-            out += 8;
-        }
+    static void store(Vector low, Vector high, std::int64_t* out) noexcept {
+        const Vector zero = _mm256_setzero_si256();
+        const Vector front = _mm256_unpacklo_epi16(low, high);
+        const Vector back = _mm256_unpackhi_epi16(low, high);
+        store_bits(out, _mm256_unpacklo_epi32(front, zero));
+        store_bits(out + 4, _mm256_unpackhi_epi32(front, zero));
+        store_bits(out + 8, _mm256_unpacklo_epi32(back, zero));
+        store_bits(out + 12, _mm256_unpackhi_epi32(back, zero));
     }
 };
 
 struct Avx2Wide : Avx2Base {
     using Mixer = Mixer32;
     static constexpr std::size_t kLanes = 8;
+    static constexpr std::size_t kMaskBits = 1;
 
     static Vector broadcast(std::uint32_t x) noexcept {
         return _mm256_set1_epi32(static_cast<std::int32_t>(x));
     }
-    static Vector iota() noexcept { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
-    static Vector load(const std::uint32_t* words) noexcept { return load_bits(words); }
+    static Vector load(const std::uint32_t* words) noexcept {
+        return _mm256_permute4x64_epi64(load_bits(words), 0xD8);
+    }
     static Vector add(Vector a, Vector b) noexcept { return _mm256_add_epi32(a, b); }
     static Vector multiply_low(Vector a, Vector b) noexcept { return _mm256_mullo_epi32(a, b); }
-    static Vector multiply_high(Vector a, Vector b) noexcept {
-        const Vector even = _mm256_mul_epu32(a, b);
-        const Vector odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    static Vector multiply_high(Vector a, Vector uniform) noexcept {
+        const Vector even = _mm256_mul_epu32(a, uniform);
+        const Vector odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), uniform);
         return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+    }
+    static Vector shift_left(Vector a, std::uint32_t count) noexcept {
+        return _mm256_sll_epi32(a, count_of(count));
     }
     static Vector shift_right(Vector a, std::uint32_t count) noexcept {
         return _mm256_srl_epi32(a, count_of(count));
@@ -94,24 +93,13 @@ struct Avx2Wide : Avx2Base {
     static Vector subtract_if_reached(Vector a, Vector limit) noexcept {
         return _mm256_min_epu32(a, _mm256_sub_epi32(a, limit));
     }
-    static bool any_equal(const Vector* vectors, Vector x) noexcept {
-        Vector equal = _mm256_setzero_si256();
-        for (std::size_t v = 0; v < kVectors; ++v) {
-            equal = _mm256_or_si256(equal, _mm256_cmpeq_epi32(vectors[v], x));
-        }
-        return _mm256_movemask_epi8(equal) != 0;
+    static std::uint64_t equal_mask(Vector a, Vector b) noexcept {
+        return static_cast<std::uint32_t>(
+            _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b))));
     }
-    static void store_values(Vector left, Vector right, std::uint32_t right_bits,
-                             std::int64_t* out) noexcept {
-        const __m128i count = count_of(right_bits);
-        const Vector low = _mm256_or_si256(
-            _mm256_sll_epi64(_mm256_cvtepu32_epi64(_mm256_castsi256_si128(left)), count),
-            _mm256_cvtepu32_epi64(_mm256_castsi256_si128(right)));
-        const Vector high = _mm256_or_si256(
-            _mm256_sll_epi64(_mm256_cvtepu32_epi64(_mm256_extracti128_si256(left, 1)), count),
-            _mm256_cvtepu32_epi64(_mm256_extracti128_si256(right, 1)));
-        store_bits(out, low);
-        store_bits(out + 4, high);
+    static void store(Vector low, Vector high, std::int64_t* out) noexcept {
+        store_bits(out, _mm256_unpacklo_epi32(low, high));
+        store_bits(out + 4, _mm256_unpackhi_epi32(low, high));
     }
 };
 

@@ -1,30 +1,68 @@
 #include "permutation_kernel.hpp"
 
 #include <cstdlib>
-#include <string_view>
+#include <string>
+
+#include "datacursor/error.hpp"
+#include "datacursor/kernel.hpp"
 
 namespace datacursor {
 namespace {
 
-const FillKernel& choose_kernel() noexcept {
+const FillKernel& choose_kernel() {
+    const std::vector<const FillKernel*> kernels = fill_kernels();
     const char* variable = std::getenv("DATACURSOR_KERNEL");
-    if (variable != nullptr && std::string_view(variable) == kPortableKernel.name) {
-        return kPortableKernel;
+    const std::string wanted = variable == nullptr ? "" : variable;
+    if (wanted.empty()) {
+        return *kernels.front();
     }
-#if defined(DATACURSOR_X86_KERNELS)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") != 0) {
-        return kAvx2Kernel;
+    std::string names;
+    for (const FillKernel* kernel : kernels) {
+        if (wanted == kernel->name) {
+            return *kernel;
+        }
+        names += (names.empty() ? "" : ", ") + std::string(kernel->name);
     }
-#endif
-    return kPortableKernel;
+    throw Error(ErrorKind::kArgument, "DATACURSOR_KERNEL must be one of " + names +
+                                          " on this processor, got DATACURSOR_KERNEL=" + wanted);
 }
 
 }  // namespace
 
-const FillKernel& fill_kernel() noexcept {
+std::vector<const FillKernel*> fill_kernels() {
+    std::vector<const FillKernel*> kernels;
+#if defined(DATACURSOR_AVX_KERNELS)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0) {
+        kernels.push_back(&kAvx512Kernel);
+    }
+    if (__builtin_cpu_supports("avx2") != 0) {
+        kernels.push_back(&kAvx2Kernel);
+    }
+#endif
+#if defined(DATACURSOR_SSE2_KERNEL)
+    kernels.push_back(&kSse2Kernel);
+#endif
+#if defined(DATACURSOR_NEON_KERNEL)
+    kernels.push_back(&kNeonKernel);
+#endif
+    kernels.push_back(&kScalarKernel);
+    return kernels;
+}
+
+const FillKernel& fill_kernel() {
     static const FillKernel& kernel = choose_kernel();
     return kernel;
 }
+
+std::vector<std::string> kernel_names() {
+    std::vector<std::string> names;
+    for (const FillKernel* kernel : fill_kernels()) {
+        names.emplace_back(kernel->name);
+    }
+    return names;
+}
+
+std::string kernel_name() { return fill_kernel().name; }
 
 }  // namespace datacursor

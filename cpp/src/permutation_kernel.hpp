@@ -1,4 +1,4 @@
-// The choice among the compiled fill kernels of shuffle-1.
+// The compiled fill kernels of shuffle-1, of which one is chosen at run time (kernel.hpp).
 //
 // A kernel writes out[i] = network.forward(first + i) for i in [0, count), bit-equal
 // to Network::forward. Requires: first + count <= network.num_samples.
@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "datacursor/permutation.hpp"
 
@@ -20,13 +21,17 @@ struct FillKernel {
     FillFunction fill_wide;    // word_bits == 32
 };
 
-extern const FillKernel kPortableKernel;
-#if defined(DATACURSOR_X86_KERNELS)
+// Each is defined only where its file is compiled (CMakeLists.txt).
+extern const FillKernel kAvx512Kernel;
 extern const FillKernel kAvx2Kernel;
-#endif
+extern const FillKernel kSse2Kernel;
+extern const FillKernel kNeonKernel;
+extern const FillKernel kScalarKernel;
 
-// Return the fastest kernel this processor runs, chosen once. The environment
-// variable DATACURSOR_KERNEL=portable forces the portable one, for tests.
-const FillKernel& fill_kernel() noexcept;
+// Return the kernels this processor runs, the fastest first.
+std::vector<const FillKernel*> fill_kernels();
+
+// Return the kernel in use. Throws as kernel_name().
+const FillKernel& fill_kernel();
 
 }  // namespace datacursor

@@ -1,13 +1,19 @@
-// The fill kernel, written once over a vector trait and compiled once per
-// instruction set (permutation_<isa>.cpp).
+// The network of shuffle-1 on vectors, written once over a vector trait and compiled once
+// per instruction set (permutation_<isa>.cpp).
 //
-// A trait `Lanes` has: Mixer, Vector, kLanes, kVectors (in flight), and the functions broadcast,
-// iota, add, bit_xor, multiply_low, multiply_high, shift_right, subtract_if_reached, load, store,
-// any_equal, store_values.
-//
-//     group of kGroup consecutive values -> `left` is one number, first round scalar
+//     group of consecutive values -> `left` is one number, first round scalar
 //     -> remaining rounds on kVectors vectors in flight -> store as int64
-//     -> values >= n (only where left is the last row) are noted and walked densely
+//
+// A trait `Lanes` has: Mixer, Vector, kLanes, kVectors (in flight) and
+//     broadcast(x)                  x in every lane
+//     load(words)                   lane i takes words[position_of_lane<Lanes>(i)]
+//     add, bit_xor, subtract_if_reached(a, limit)    a - limit where a >= limit; a < 2 * limit
+//     multiply_low, multiply_high(a, uniform)        all lanes of `uniform` are equal
+//     shift_left, shift_right(a, count)              count in [0, Mixer::kBits]
+//     equal_mask(a, b)              64 bits, kMaskBits for each lane, the lowest set where equal
+//     store(low, high, out)         high * 2^kBits + low as int64, in the order of positions
+// Interleaving `low` and `high` mixes the 16-byte blocks of a long vector, so the
+// lanes hold the positions that come out in order (position_of_lane).
 //
 // Everything lives in an unnamed namespace and calls no inline library function,
 // so that no code compiled for a newer instruction set can be linked into the
@@ -17,69 +23,152 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#endif
+
+#include "datacursor/permutation.hpp"
 #include "mixer.hpp"
-#include "permutation_kernel.hpp"
 
 namespace datacursor {
 namespace {  // NOLINT(google-build-namespaces): one private copy per instruction set
 
+// Requires: mask != 0.
+inline std::size_t lowest_bit(std::uint64_t mask) noexcept {
+#if defined(_MSC_VER) && !defined(__clang__)
+    unsigned long index;
+    _BitScanForward64(&index, mask);
+    return index;
+#else
+    return static_cast<std::size_t>(__builtin_ctzll(mask));
+#endif
+}
+
+// Two neighbours of every block are stored side by side: lanes 0, 1 of block 0, then of block 1.
 template <class Lanes>
+constexpr std::size_t position_of_lane(std::size_t lane) noexcept {
+    constexpr std::size_t kLanesInBlock = 16 / sizeof(typename Lanes::Mixer::Word);
+    constexpr std::size_t kBlocks = (Lanes::kLanes + kLanesInBlock - 1) / kLanesInBlock;
+    const std::size_t block = lane / kLanesInBlock;
+    const std::size_t pair = lane % kLanesInBlock / 2;
+    return (pair * kBlocks + block) * 2 + lane % 2;
+}
+
+// 0, 1, 2, ...
+template <class Word, std::size_t kSize>
+struct Iota {
+    Word words[kSize] = {};
+
+    constexpr Iota() noexcept {
+        for (std::size_t i = 0; i < kSize; ++i) {
+            words[i] = static_cast<Word>(i);
+        }
+    }
+};
+
+// Which values of a group lie in the last row: masks of 64 bits, or of all its vectors.
+template <class Lanes, std::size_t kVectors>
+struct LastRowMarks {
+    static constexpr std::size_t kBits = Lanes::kLanes * Lanes::kMaskBits;  // of one vector
+    static constexpr std::size_t kVectorsInMask = kBits * kVectors <= 64 ? kVectors : 64 / kBits;
+    static constexpr std::size_t kMasks = kVectors / kVectorsInMask;
+
+    std::uint64_t masks[kMasks];
+
+    // Call function(place in the group) for each mark.
+    template <class Function>
+    void for_each(Function function) const noexcept {
+        for (std::size_t i = 0; i < kMasks; ++i) {
+            for (std::uint64_t mask = masks[i]; mask != 0; mask &= mask - 1) {
+                const std::size_t lane = lowest_bit(mask) / Lanes::kMaskBits;
+                function((i * kVectorsInMask + lane / Lanes::kLanes) * Lanes::kLanes +
+                         position_of_lane<Lanes>(lane % Lanes::kLanes));
+            }
+        }
+    }
+};
+
+template <class Lanes, std::size_t kVectors>
 class LaneCipher {
     using Mixer = typename Lanes::Mixer;
     using Vector = typename Lanes::Vector;
-    using Word = typename Mixer::Word;
 
 public:
-    static constexpr std::size_t kVectors = Lanes::kVectors;
+    using Word = typename Mixer::Word;
+    using Marks = LastRowMarks<Lanes, kVectors>;
     static constexpr std::size_t kGroup = kVectors * Lanes::kLanes;
     // Every right half spans at least 2^7 values (n > 4096), so an aligned group has one left.
     static_assert(kGroup <= 128);
+
+    // kGroup values as halves, before and after encryption.
+    struct Group {
+        Vector left[kVectors];
+        Vector right[kVectors];
+    };
 
     explicit LaneCipher(const Network& network) noexcept
         : network_(network),
           num_rows_(Lanes::broadcast(static_cast<Word>(network.num_rows))),
           last_row_(Lanes::broadcast(static_cast<Word>(network.num_rows - 1))),
           right_shift_(Mixer::kBits - network.right_bits),
-          right_mask_((std::uint64_t{1} << network.right_bits) - 1),
-          walks_((network.num_rows << network.right_bits) != network.num_samples) {
+          right_mask_((std::uint64_t{1} << network.right_bits) - 1) {
         for (std::size_t i = 0; i < Mixer::kRounds; ++i) {
             keys_[i] = Lanes::broadcast(static_cast<Word>(network.keys[i]));
         }
     }
 
     // Encrypt [base, base + kGroup) once, without walking. Requires: kGroup divides base.
-    // Returns whether a value may lie in the last row and so be >= num_samples.
-    bool encrypt_group(std::uint64_t base, std::int64_t* out) const noexcept {
-        const std::uint64_t left_value = base >> network_.right_bits;
-        const auto right_value = static_cast<Word>(base & right_mask_);
-        const auto mixed =
-            static_cast<Word>(Mixer::mix(left_value ^ network_.keys[0]) >> right_shift_);
-        Vector left[kVectors];
-        Vector right[kVectors];
+    [[nodiscard]] Group encrypt_from(std::uint64_t base) const noexcept {
+        static constexpr Iota<Word, Lanes::kLanes> kIota;
+        const auto left = static_cast<std::uint32_t>(base >> network_.right_bits);
+        const std::uint32_t mixed =
+            Mixer::mix(left ^ network_.keys[0]) >> (32 - network_.right_bits);
+        const Vector iota = Lanes::load(kIota.words);
+        Group group;
         for (std::size_t v = 0; v < kVectors; ++v) {
-            const auto first = static_cast<Word>(right_value + v * Lanes::kLanes);
-            left[v] = Lanes::broadcast(static_cast<Word>(left_value));
-            right[v] = Lanes::bit_xor(Lanes::add(Lanes::broadcast(first), Lanes::iota()),
-                                      Lanes::broadcast(mixed));
+            const std::uint64_t first = (base & right_mask_) + v * Lanes::kLanes;
+            group.left[v] = Lanes::broadcast(static_cast<Word>(left));
+            group.right[v] =
+                Lanes::bit_xor(Lanes::add(Lanes::broadcast(static_cast<Word>(first)), iota),
+                               Lanes::broadcast(static_cast<Word>(mixed)));
         }
-        round_left(left, right, keys_[1]);
-        return finish(left, right, out);
+        encrypt_rest(group);
+        return group;
     }
 
-    // Encrypt kGroup values given as halves; otherwise as encrypt_group.
-    bool encrypt_halves(const Word* lefts, const Word* rights, std::int64_t* out) const noexcept {
-        Vector left[kVectors];
-        Vector right[kVectors];
+    // Encrypt kGroup values given as halves once.
+    [[nodiscard]] Group encrypt_halves(const Word* lefts, const Word* rights) const noexcept {
+        Group group;
         for (std::size_t v = 0; v < kVectors; ++v) {
-            left[v] = Lanes::load(lefts + v * Lanes::kLanes);
-            right[v] = Lanes::load(rights + v * Lanes::kLanes);
+            group.left[v] = Lanes::load(lefts + v * Lanes::kLanes);
+            group.right[v] = Lanes::load(rights + v * Lanes::kLanes);
         }
-        round_right(left, right, keys_[0]);
-        round_left(left, right, keys_[1]);
-        return finish(left, right, out);
+        round_right(group, 0);
+        encrypt_rest(group);
+        return group;
     }
 
-    [[nodiscard]] const Network& network() const noexcept { return network_; }
+    void store(const Group& group, std::int64_t* out) const noexcept {
+        for (std::size_t v = 0; v < kVectors; ++v) {
+            const Vector low = Lanes::bit_xor(
+                group.right[v], Lanes::shift_left(group.left[v], network_.right_bits));
+            const Vector high = Lanes::shift_right(group.left[v], right_shift_);
+            Lanes::store(low, high, out + v * Lanes::kLanes);
+        }
+    }
+
+    [[nodiscard]] Marks mark_last_row(const Group& group) const noexcept {
+        Marks marks;
+        for (std::size_t i = 0; i < Marks::kMasks; ++i) {
+            marks.masks[i] = 0;
+            for (std::size_t v = 0; v < Marks::kVectorsInMask; ++v) {
+                const Vector left = group.left[i * Marks::kVectorsInMask + v];
+                marks.masks[i] |= Lanes::equal_mask(left, last_row_) << (v * Marks::kBits);
+            }
+        }
+        return marks;
+    }
+
     [[nodiscard]] std::uint64_t right_mask() const noexcept { return right_mask_; }
 
 private:
@@ -89,29 +178,29 @@ private:
         return Lanes::multiply_low(x, Lanes::broadcast(Word{Mixer::kSecond}));
     }
 
-    void round_right(const Vector* left, Vector* right, Vector key) const noexcept {
+    void round_right(Group& group, std::size_t round) const noexcept {
         for (std::size_t v = 0; v < kVectors; ++v) {
-            right[v] =
-                Lanes::bit_xor(right[v], Lanes::shift_right(mix(left[v], key), right_shift_));
+            const Vector mixed = mix(group.left[v], keys_[round]);
+            group.right[v] =
+                Lanes::bit_xor(group.right[v], Lanes::shift_right(mixed, right_shift_));
         }
     }
 
-    void round_left(Vector* left, const Vector* right, Vector key) const noexcept {
+    void round_left(Group& group, std::size_t round) const noexcept {
         for (std::size_t v = 0; v < kVectors; ++v) {
-            const Vector step = Lanes::multiply_high(mix(right[v], key), num_rows_);
-            left[v] = Lanes::subtract_if_reached(Lanes::add(left[v], step), num_rows_);
+            const Vector mixed = mix(group.right[v], keys_[round]);
+            const Vector moved = Lanes::add(group.left[v], Lanes::multiply_high(mixed, num_rows_));
+            group.left[v] = Lanes::subtract_if_reached(moved, num_rows_);
         }
     }
 
-    bool finish(Vector* left, Vector* right, std::int64_t* out) const noexcept {
+    // All rounds but the first.
+    void encrypt_rest(Group& group) const noexcept {
+        round_left(group, 1);
         for (std::size_t i = 2; i < Mixer::kRounds; i += 2) {
-            round_right(left, right, keys_[i]);
-            round_left(left, right, keys_[i + 1]);
+            round_right(group, i);
+            round_left(group, i + 1);
         }
-        for (std::size_t v = 0; v < kVectors; ++v) {
-            Lanes::store_values(left[v], right[v], network_.right_bits, out + v * Lanes::kLanes);
-        }
-        return walks_ && Lanes::any_equal(left, last_row_);
     }
 
     const Network& network_;
@@ -120,94 +209,7 @@ private:
     Vector last_row_;
     std::uint32_t right_shift_;
     std::uint64_t right_mask_;
-    bool walks_;
 };
-
-// The values that left [0, n): collected over many groups, then walked a group at a time.
-template <class Lanes>
-class Walker {
-    using Cipher = LaneCipher<Lanes>;
-    using Word = typename Lanes::Mixer::Word;
-
-public:
-    Walker(const Cipher& cipher, std::int64_t* out) noexcept : cipher_(cipher), out_(out) {}
-
-    // Note the slots of [first, first + count) whose value must walk on.
-    void collect(std::size_t first, std::size_t count) noexcept {
-        const auto num_samples = static_cast<std::int64_t>(cipher_.network().num_samples);
-        for (std::size_t slot = first; slot < first + count; ++slot) {
-            slots_[num_slots_] = slot;
-            num_slots_ += out_[slot] >= num_samples ? 1U : 0U;
-        }
-        while (num_slots_ >= Cipher::kGroup) {
-            walk(Cipher::kGroup);
-        }
-    }
-
-    void finish() noexcept {
-        while (num_slots_ > 0) {
-            walk(num_slots_ < Cipher::kGroup ? num_slots_ : Cipher::kGroup);
-        }
-    }
-
-private:
-    // Encrypt the last `count` noted values once more; keep those still outside.
-    void walk(std::size_t count) noexcept {
-        Word lefts[Cipher::kGroup] = {};
-        Word rights[Cipher::kGroup] = {};
-        std::int64_t values[Cipher::kGroup];
-        num_slots_ -= count;
-        const std::size_t* slots = slots_ + num_slots_;
-        for (std::size_t i = 0; i < count; ++i) {
-            const auto value = static_cast<std::uint64_t>(out_[slots[i]]);
-            lefts[i] = static_cast<Word>(value >> cipher_.network().right_bits);
-            rights[i] = static_cast<Word>(value & cipher_.right_mask());
-        }
-        cipher_.encrypt_halves(lefts, rights, values);
-        const auto num_samples = static_cast<std::int64_t>(cipher_.network().num_samples);
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::size_t slot = slots[i];
-            out_[slot] = values[i];
-            slots_[num_slots_] = slot;
-            num_slots_ += values[i] >= num_samples ? 1U : 0U;
-        }
-    }
-
-    const Cipher& cipher_;
-    std::int64_t* out_;
-    std::size_t slots_[2 * Cipher::kGroup + 1];  // one spare: slots are written before counted
-    std::size_t num_slots_ = 0;
-};
-
-template <class Lanes>
-void fill_lanes(const Network& network, std::uint64_t first, std::size_t count,
-                std::int64_t* out) noexcept {
-    using Cipher = LaneCipher<Lanes>;
-    const Cipher cipher(network);
-    Walker<Lanes> walker(cipher, out);
-    std::int64_t edge[Cipher::kGroup];
-    std::size_t done = 0;
-    while (done < count) {
-        const std::uint64_t value = first + done;
-        const auto skip = static_cast<std::size_t>(value % Cipher::kGroup);
-        const std::size_t room = Cipher::kGroup - skip;
-        const std::size_t take = room < count - done ? room : count - done;
-        bool may_walk = false;
-        if (take == Cipher::kGroup) {
-            may_walk = cipher.encrypt_group(value, out + done);
-        } else {
-            may_walk = cipher.encrypt_group(value - skip, edge);
-            for (std::size_t i = 0; i < take; ++i) {
-                out[done + i] = edge[skip + i];
-            }
-        }
-        if (may_walk) {
-            walker.collect(done, take);
-        }
-        done += take;
-    }
-    walker.finish();
-}
 
 }  // namespace
 }  // namespace datacursor

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datacursor.block_shuffle import BlockShuffle as BlockShuffle
     from datacursor.cursor import Cursor as Cursor
     from datacursor.errors import ArgumentError as ArgumentError
     from datacursor.errors import CommitError as CommitError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from datacursor.errors import MidUpdateError as MidUpdateError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
     from datacursor.loader import CursorLoader as CursorLoader
+    from datacursor.mixture import Mixture as Mixture
     from datacursor.order import Order as Order
     from datacursor.order import Sequential as Sequential
     from datacursor.order import Shuffle as Shuffle
@@ -30,10 +32,13 @@ if TYPE_CHECKING:
     from datacursor.packing import PackedSampler as PackedSampler
     from datacursor.plan import PackingPlan as PackingPlan
     from datacursor.sampler import CursorSampler as CursorSampler
+    from datacursor.subset import Subset as Subset
     from datacursor.tokens import TokenCorpus as TokenCorpus
+    from datacursor.weighted import Weighted as Weighted
 
 _MODULE_OF = {
     "ArgumentError": "errors",
+    "BlockShuffle": "block_shuffle",
     "CommitError": "errors",
     "CommitObserver": "outcome",
     "CorpusError": "errors",
@@ -46,6 +51,7 @@ _MODULE_OF = {
     "DeliveryError": "errors",
     "DivergenceError": "errors",
     "MidUpdateError": "errors",
+    "Mixture": "mixture",
     "Order": "order",
     "Outcome": "outcome",
     "PackedSampler": "packing",
@@ -53,7 +59,9 @@ _MODULE_OF = {
     "Sequential": "order",
     "Shuffle": "order",
     "StaleIteratorError": "errors",
+    "Subset": "subset",
     "TokenCorpus": "tokens",
+    "Weighted": "weighted",
     "__version__": "_core",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both

@@ -2,7 +2,7 @@
 //
 // Immutable after construction and therefore free to share between threads. The
 // scalar functions here are the definition; the vector kernels are bit-equal to
-// them (permutation_kernel.hpp).
+// them (kernel.hpp).
 //
 //     position --swap--> --rotate--> | network | --walk while >= n--> index
 //               0 <-> 1   + offset       ^
@@ -49,13 +49,30 @@ struct PermutationKey {
     std::uint64_t tweak_stream = 0xFFFF;
 };
 
+// What a sub-permutation is for, so that no two uses share numbers; part of the
+// persistent format; add, never change.
+enum class Purpose : std::uint64_t {
+    kBlockWindow = 1,
+    kPackingWindow = 2,
+    kMixtureBlock = 3,
+};
+
+inline constexpr std::uint64_t kSubPermutationLimit = std::uint64_t{1} << 55;
+
+// Return the key of the sub-permutation with this number. Requires: number < kSubPermutationLimit.
+[[nodiscard]] constexpr PermutationKey sub_permutation(PermutationKey key, Purpose purpose,
+                                                       std::uint64_t number) noexcept {
+    key.rounds_stream = (static_cast<std::uint64_t>(purpose) << 56) + number;
+    key.tweak_stream = key.rounds_stream + kSubPermutationLimit;
+    return key;
+}
+
 // The Feistel network with its keys. Requires: kMaxTableSize < num_samples < 2^63.
 struct Network {
     std::uint64_t num_samples = 0;
     std::uint64_t num_rows = 0;  // values of the left half
     std::uint32_t right_bits = 0;
-    std::uint32_t word_bits = 0;  // 16 up to kMaxNarrowSize, else 32
-    std::size_t num_rounds = 0;   // 10 for 16-bit words, 8 for 32-bit words
+    std::uint32_t word_bits = 0;  // 16 up to kMaxNarrowSize (ten rounds), else 32 (eight)
     std::array<std::uint32_t, kMaxRounds> keys{};
 
     // Encrypt, then walk the cycle until the value lies in [0, num_samples).
@@ -63,9 +80,11 @@ struct Network {
     [[nodiscard]] std::uint64_t backward(std::uint64_t value) const noexcept;
 };
 
+struct FillKernel;  // permutation_kernel.hpp
+
 class Permutation {
 public:
-    // Requires: 1 <= num_samples < 2^63, else Error{kArgument}.
+    // Requires: 1 <= num_samples < 2^63, else Error{kArgument}. Throws as kernel_name().
     // Cost: under 1 us for n > 4096; about 10 ns per element of the table below.
     Permutation(std::uint64_t num_samples, const PermutationKey& key);
 
@@ -76,7 +95,8 @@ public:
     [[nodiscard]] std::uint64_t position_of(std::uint64_t index) const noexcept;
 
     // Write the indices at positions [first, first + out.size()).
-    // Requires: first + out.size() <= num_samples. Cost: below 1 ns an index with AVX2.
+    // Requires: first + out.size() <= num_samples. Cost: about 0.7 ns an index
+    // with AVX2 (n > 2^31: 1.1 ns); kernel.hpp names what runs.
     void fill(std::uint64_t first, std::span<std::int64_t> out) const noexcept;
 
     [[nodiscard]] std::uint64_t num_samples() const noexcept { return num_samples_; }
@@ -86,6 +106,7 @@ private:
     void draw_network(const PermutationKey& key);
 
     std::uint64_t num_samples_;
+    const FillKernel* kernel_;
     std::uint64_t offset_ = 0;
     bool swap_ = false;
     Network network_;                   // n > kMaxTableSize
