@@ -615,3 +615,41 @@ def test_commits_of_any_size_add_up_to_one_cursor() -> None:
             tracker.commit(count)
         cursors.add(tracker.cursor.replace(updates_committed=0))
     assert len(cursors) == 1
+
+
+@pytest.mark.parametrize("kind", ["committed", "deferred"])
+def test_an_observer_that_raises_leaves_cursor_and_session_level(kind: str) -> None:
+    class Full(Recorder):
+        def on_outcome(self, outcome: Outcome) -> None:
+            raise OSError("disk full")
+
+    tracker = make(on_skip="defer")
+    session = deliver(tracker, 12)
+    observer = Full()
+    tracker.moving.add_observer(observer)
+    with pytest.raises(OSError, match="disk full"):
+        tracker.commit(2) if kind == "committed" else tracker.skip("overflow", 2)
+    tracker.moving.remove_observer(observer)
+    tracker.commit(10)
+    if kind == "deferred":
+        assert tracker.cursor.deferred == ((0, 4),)
+        session.delivered = 14
+        tracker.commit(2)
+    assert (place(tracker), tracker.cursor.last_digest) == ((1, 0), digest(0, 0, 24))
+
+
+def test_commits_are_counted_again_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = make()
+    deliver(tracker, 12)
+    tracker.commit(2)
+    tracker.commit(3)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tracker.contributions, "advance", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            _ = tracker.cursor
+    assert (place(tracker), tracker.cursor.updates_committed) == ((0, 10), 2)
+    assert tracker.cursor.identity_digest == digest(0, 0, 10)

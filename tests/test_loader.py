@@ -355,5 +355,5 @@ def test_an_update_left_open_at_every_epochs_end_is_noticed() -> None:
 
     train()
     train()
-    with pytest.warns(UserWarning, match=r"delivered to its end again.* loader.ends_update tells"):
+    with pytest.warns(UserWarning, match=r"delivered to its end again.*loader.ends_update tells"):
         train()

@@ -176,11 +176,18 @@ class CommitTracker:
         part = session.part(session.committed, session.committed + count)
         kind = SKIPPED
         if self.on_skip == "defer":
-            self._put_off(session, part)
+            self._require_room(part)
             kind = DEFERRED
-        session.committed += count
+        before = self._moving.value
         self._moving.is_fresh = False
-        self._moving.pass_over(part, count, session.take_issued(count), kind=kind, reason=reason)
+        try:
+            self._moving.pass_over(part, count, [], kind=kind, reason=reason)
+        finally:  # an observer may raise, or the user interrupt
+            if self._moving.value is not before:
+                session.committed += count
+                session.take_issued(count)
+                if kind == DEFERRED:
+                    session.put_off(part)
 
     def decide_later(self, count: int, is_applied: Callable[[], bool]) -> None:
         """Take an update of `count` micro-batches whose outcome a device still holds.
@@ -332,7 +339,7 @@ class CommitTracker:
         self._try_again()
         session.delivered = session.committed
 
-    def _put_off(self, session: Session, part: Stretch) -> None:
+    def _require_room(self, part: Stretch) -> None:
         deferred = self._moving.value.deferred
         if part.is_deferred:
             self._try_again()
@@ -342,7 +349,6 @@ class CommitTracker:
                 f"cannot defer positions [{part.first}, {part.stop}): {MAX_DEFERRED} ranges are "
                 "deferred already in this epoch"
             )
-        session.put_off(part)
 
     def _try_again(self) -> None:
         if self._num_tries == _MAX_TRIES:
@@ -354,13 +360,18 @@ class CommitTracker:
 
     def _count(self) -> None:
         """Work the commits since the last time into the cursor."""
-        count, self._uncounted = self._uncounted, 0
-        num_updates, self._uncounted_updates = self._uncounted_updates, 0
-        if count > 0:
-            session = self._require_session()
-            part = session.part(session.committed - count, session.committed)
+        count = self._uncounted
+        if count == 0:
+            return
+        session = self._require_session()
+        part = session.part(session.committed - count, session.committed)
+        before = self._moving.value
+        try:
             issued = session.take_issued(count)
-            self._moving.pass_over(part, count, issued, num_updates=num_updates)
+            self._moving.pass_over(part, count, issued, num_updates=self._uncounted_updates)
+        finally:  # an observer may raise, or the user interrupt
+            if self._moving.value is not before:
+                self._uncounted = self._uncounted_updates = 0
 
     def _watch_for_misfit(self) -> None:
         """Warn if two passes to an epoch's end, one after the other, left something uncommitted."""
@@ -369,17 +380,13 @@ class CommitTracker:
             return
         self._num_partial = self._num_partial + 1 if session.is_unfinished else 0
         if self._num_partial == _NUM_SUSPICIOUS:
-            counted = session.delivered is not None
-            remedy = (
-                "Is the incomplete update at an epoch's end made? loader.ends_update tells"
-                if counted
-                else "Does the loader have the sampler's batch_size, is drop_last left to the "
-                "sampler, or did a framework shard it again? sampler.check(loader) tells"
-            )
+            word = "issued" if session.delivered is None else "delivered"
             warnings.warn(
-                f"epoch {session.start.epoch} was {'delivered' if counted else 'issued'} to its "
-                f"end again, and {session.committed} of {session.num_micro_batches} micro-batches "
-                f"were committed; the rest is delivered again. {remedy}",
+                f"epoch {session.start.epoch} was {word} to its end again, and {session.committed} "
+                f"of {session.num_micro_batches} micro-batches were committed; the rest is "
+                "delivered again. Is the incomplete update at the end made (loader.ends_update "
+                "tells), and does the loader fit, sharded by nobody else (sampler.check(loader) "
+                "tells)?",
                 stacklevel=5,
             )
 
