@@ -12,7 +12,10 @@ NEEDS = {
     "torch": [
         "packed.py",
         "runs.py",
+        "test_agreement.py",
         "test_demo.py",
+        "kill_loop.py",
+        "test_kills.py",
         "test_loader.py",
         "test_documents.py",
         "test_packing.py",
@@ -23,6 +26,7 @@ NEEDS = {
         "test_sampler_laws.py",
         "test_sampler_orders.py",
         "test_scenarios.py",
+        "test_updates.py",
     ],
     "pyarrow": ["test_demo.py", "test_tokens.py"],
     "matplotlib": ["test_plots.py", "quality/picture.py"],

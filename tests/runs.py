@@ -50,7 +50,7 @@ class Run:
     num_workers: int = 0
     prefetch_factor: int | None = None
     persistent: bool = False
-    counted: bool = True  # a CursorLoader; else a plain DataLoader
+    loader: str = "CursorLoader"  # or "DataLoader", or "attached": committed by an optimizer
     context: str = "fork"
 
     def ranks(self) -> list[Run]:
@@ -76,7 +76,7 @@ class Run:
                 "persistent_workers": self.persistent,
                 "multiprocessing_context": self.context,
             }
-        if self.counted:
+        if self.loader != "DataLoader":
             return dc.CursorLoader(sampler.dataset, sampler=sampler, **options)
         return DataLoader(sampler.dataset, batch_size=self.batch_size, sampler=sampler, **options)
 
@@ -118,6 +118,10 @@ def run(
     if state is not None:
         sampler.load_state_dict(state)
     loader = job.make_loader(sampler)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
+    if job.loader == "attached":
+        sampler.attach(optimizer)
+    end_update = optimizer.step if job.loader == "attached" else sampler.commit
     batches: list[list[int]] = []
     done = passes = 0
     while (updates is None or done < updates) and (epochs is None or passes < epochs):
@@ -131,7 +135,7 @@ def run(
                     break
                 continue
             if window == job.accumulation_steps or left == 0:
-                sampler.commit()
+                end_update()
                 done, window = done + 1, 0
                 if done == updates and extra == 0:
                     break

@@ -23,17 +23,18 @@ PACKAGE = ROOT / "src" / "datacursor"
 PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
-    {"_cursor_text", "checks", "mapped_file"},
+    {"_cursor_parts", "_cursor_text", "checks", "mapped_file"},
     {"cursor", "order", "row_block", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
-    {"arrow", "contributions", "datasets", "fingerprint", "skip_table", "state"},
-    {"document_stream", "layout", "matching"},
-    {"row_plan", "window_table"},
+    {"arrow", "contributions", "datasets", "fingerprint", "outcome", "skip_table", "state"},
+    {"document_stream", "layout", "matching", "moves"},
+    {"moving", "row_plan", "session", "window_table"},
     {"best_fit_plan", "chunk_plan", "concat_plan"},
     {"packing_options"},
     {"commits"},
-    {"issuing"},
+    {"agreement", "issuing", "updates"},
+    {"committing"},
     {"plan", "sampler", "tokens"},
     {"rows"},
     {"packing"},
@@ -46,9 +47,21 @@ PYTHON_LAYERS = (
     {"cli", "demo.__main__"},
 )
 # Every other module imports with numpy alone.
-NEED_TORCH = {"datasets", "layout", "issuing", "loader", "packing", "rows", "sampler", "state"} | {
-    f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")
-}
+NEED_TORCH = (
+    {
+        "agreement",
+        "committing",
+        "datasets",
+        "issuing",
+        "layout",
+        "loader",
+        "packing",
+        "rows",
+        "sampler",
+    }
+    | {"state", "updates"}
+    | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
+)
 NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "plots"}
 
 # The same for the core. A file belongs to the noun that its name is or begins with:

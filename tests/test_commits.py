@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from datacursor import _core
 from datacursor.commits import CommitTracker
 from datacursor.contributions import Layout, SampleContributions, add_digests
 from datacursor.cursor import Cursor
-from datacursor.errors import ArgumentError, CommitError, CursorMismatchError, StaleIteratorError
+from datacursor.errors import (
+    ArgumentError,
+    CommitError,
+    CursorMismatchError,
+    MidUpdateError,
+    StaleIteratorError,
+)
 from datacursor.order import Shuffle
+from datacursor.outcome import Outcome
+from datacursor.session import Session
 
 SEED = 7
 
@@ -25,10 +29,11 @@ def make(
     accumulation_steps: int = 1,
     *,
     drop_last: bool = False,
+    on_skip: str = "advance",
 ) -> CommitTracker:
     layout = Layout(0, num_replicas, batch_size, accumulation_steps, drop_last)
     contributions = SampleContributions(Shuffle(n, SEED), n, bytes(16), data_unverified=True)
-    return CommitTracker(contributions, layout)
+    return CommitTracker(contributions, layout, on_skip)
 
 
 def issue(tracker: CommitTracker, micro_batches: int) -> None:
@@ -36,8 +41,17 @@ def issue(tracker: CommitTracker, micro_batches: int) -> None:
     session = tracker.begin()
     batches = tracker.contributions.issue(session.start, tracker.layout)
     for _ in range(micro_batches):
-        next(batches)
-        session.issued += 1
+        session.record(next(batches))
+
+
+def deliver(tracker: CommitTracker, micro_batches: int) -> Session:
+    """Draw and hand over micro-batches from a new session, as a CursorLoader does."""
+    session = tracker.begin_counted()
+    batches = tracker.contributions.issue(session.start, tracker.layout)
+    for _ in range(micro_batches):
+        session.record(next(batches))
+    session.delivered = session.issued
+    return session
 
 
 def place(tracker: CommitTracker) -> tuple[int, int]:
@@ -282,84 +296,360 @@ def test_only_a_cursor_is_loaded(cursor: Cursor) -> None:
         make().load(cursor)
 
 
-def test_an_open_update_and_deferred_ranges_are_refused() -> None:
+# -- skipped updates
+
+
+def test_a_skipped_update_is_passed_and_stays_out_of_the_digest() -> None:
     tracker = make()
-    with pytest.raises(CursorMismatchError, match="pending=2"):
+    deliver(tracker, 3)
+    tracker.commit(1)
+    tracker.skip("overflow", 1)
+    tracker.commit(1)
+    cursor = tracker.cursor
+    assert (cursor.position, cursor.skipped, cursor.updates_committed) == (6, 2, 2)
+    indices = Shuffle(24, SEED).indices(0, 0, 6)[[0, 1, 4, 5]]
+    assert cursor.identity_digest == _core.digest_samples(0, indices)
+
+
+def test_skipped_contributions_are_counted_per_epoch() -> None:
+    tracker = make()
+    deliver(tracker, 12)
+    tracker.skip("overflow", 12)
+    assert (place(tracker), tracker.cursor.skipped) == ((1, 0), 0)
+    assert tracker.cursor.last_digest == bytes(16)
+
+
+def test_an_unknown_way_to_skip_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="on_skip must be one of 'advance', 'retry', 'defer'"):
+        make(on_skip="again")
+
+
+def test_a_deferred_range_keeps_the_epoch_open_behind_its_tail() -> None:
+    tracker = make(on_skip="defer")
+    session = deliver(tracker, 12)
+    tracker.commit(3)
+    tracker.skip("overflow", 2)
+    tracker.commit(7)
+    assert (place(tracker), tracker.cursor.deferred) == ((0, 24), ((6, 4),))
+    assert (tracker.remaining(), session.num_micro_batches) == (2, 14)
+    session.delivered = 14
+    tracker.commit(2)
+    assert place(tracker) == (1, 0)
+    assert tracker.cursor.last_digest == digest(0, 0, 24)
+
+
+def test_a_25th_deferred_range_is_refused_and_changes_nothing() -> None:
+    tracker = make(n=60, on_skip="defer")
+    deliver(tracker, 30)
+    for _ in range(24):
+        tracker.skip("overflow", 1)
+    before = tracker.cursor
+    with pytest.raises(CommitError, match=r"positions \[48, 50\): 24 ranges are deferred already"):
+        tracker.skip("overflow", 1)
+    assert tracker.cursor == before
+    tracker.commit(6)
+    assert (place(tracker), tracker.remaining()) == ((0, 60), 24)
+
+
+def test_a_range_may_be_deferred_again() -> None:
+    tracker = make(n=8, on_skip="defer")
+    session = deliver(tracker, 4)
+    tracker.skip("overflow", 2)
+    tracker.commit(2)
+    session.delivered = 6
+    tracker.skip("overflow", 1)
+    assert [first for first, _ in tracker.cursor.deferred] == [0, 2]
+    tracker.commit(1)
+    assert tracker.cursor.deferred == ((0, 2),)
+    session.delivered = 7
+    tracker.commit()
+    assert (place(tracker), tracker.cursor.last_digest) == ((1, 0), digest(0, 0, 8, n=8))
+
+
+def test_a_rest_of_a_deferred_range_is_dropped_as_the_rest_of_an_epoch_is() -> None:
+    tracker = make(n=12, drop_last=True, on_skip="defer")
+    deliver(tracker, 6)
+    tracker.skip("overflow", 2)
+    tracker.commit(4)
+    wider = make(n=12, batch_size=3, drop_last=True)
+    wider.load(tracker.cursor)
+    assert wider.remaining() == 1
+    session = wider.begin_counted()
+    session.delivered = 1
+    wider.commit()
+    assert place(wider) == (1, 0)
+
+
+@pytest.mark.parametrize("on_skip", ["retry", "defer"])
+def test_trying_in_vain_for_ever_is_refused(on_skip: str) -> None:
+    tracker = make(n=2, on_skip=on_skip)
+    session = deliver(tracker, 1)
+    for _ in range(100 if on_skip == "retry" else 101):
+        tracker.skip()
+        session.delivered = session.num_micro_batches
+    with pytest.raises(CommitError, match="100 updates in a row changed nothing"):
+        tracker.skip()
+
+
+def test_what_is_given_again_can_be_committed_only_when_it_was_delivered_again() -> None:
+    tracker = make(on_skip="retry")
+    session = deliver(tracker, 2)
+    with pytest.raises(CommitError, match="cannot give 1 of 2 delivered micro-batches again"):
+        tracker.skip("overflow", 1)
+    tracker.skip()
+    with pytest.raises(CommitError, match="0 delivered"):
+        tracker.commit()
+    session.delivered = 2
+    tracker.commit()
+    assert (place(tracker), tracker.cursor.skipped) == ((0, 4), 0)
+
+
+def test_deferred_ranges_are_not_committed() -> None:
+    tracker = make(on_skip="defer")
+    deliver(tracker, 4)
+    tracker.skip("overflow", 2)
+    tracker.commit(1)
+    order = Shuffle(24, SEED)
+    passed = [
+        position
+        for position in range(24)
+        if tracker.contributions.is_committed(tracker.cursor, order.index_at(0, position))
+    ]
+    assert passed == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "accepted"),
+    [({"n": 25}, "num_samples"), ({"n": 23}, "num_samples")],
+)
+def test_deferred_ranges_refuse_another_epoch(change: dict[str, int], accepted: str) -> None:
+    tracker = make(on_skip="defer")
+    deliver(tracker, 1)
+    tracker.skip()
+    with pytest.raises(CursorMismatchError, match=r"deferred ranges .* num_samples would give"):
+        make(**change).load(tracker.cursor, {accepted})  # type: ignore[arg-type]
+
+
+def test_deferred_ranges_survive_an_accepted_drop_last() -> None:
+    tracker = make(on_skip="defer")
+    deliver(tracker, 12)
+    tracker.skip("overflow", 1)
+    tracker.commit(11)
+    other = make(drop_last=True)
+    other.load(tracker.cursor, {"drop_last"})
+    assert (place(other), other.cursor.deferred, other.remaining()) == ((0, 24), ((0, 2),), 1)
+
+
+def test_seek_leaves_deferred_ranges_out() -> None:
+    tracker = make(on_skip="defer")
+    deliver(tracker, 1)
+    tracker.skip()
+    tracker.seek(0, 10)
+    assert tracker.cursor.deferred == ()
+
+
+# -- ranges the user leaves out
+
+
+def test_a_range_is_left_out_and_the_digest_counts_from_its_end() -> None:
+    tracker = make()
+    deliver(tracker, 2)
+    tracker.commit()
+    tracker.skip_range(4, 9)
+    cursor = tracker.cursor
+    assert (cursor.position, cursor.skipped, cursor.digest_first) == (9, 5, 9)
+    assert cursor.identity_digest == bytes(16)
+    with pytest.raises(CommitError, match="no batch was issued"):
+        tracker.commit()
+    tracker.skip_range(9, 24)
+    assert place(tracker) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("first", "stop", "message"),
+    [
+        (5, 9, "first must be the cursor's position=4, got first=5"),
+        (3, 9, "first must be the cursor's position=4, got first=3"),
+        (4, 4, r"stop must be in \[5, 25\)"),
+        (4, 25, r"stop must be in \[5, 25\)"),
+    ],
+)
+def test_only_what_comes_next_is_left_out(first: int, stop: int, message: str) -> None:
+    tracker = make()
+    deliver(tracker, 2)
+    tracker.commit()
+    before = tracker.cursor
+    with pytest.raises(ArgumentError, match=message):
+        tracker.skip_range(first, stop)
+    assert tracker.cursor is before
+
+
+# -- open updates whose gradients are saved
+
+
+def test_an_open_update_goes_on_behind_its_pending_micro_batches() -> None:
+    tracker = make(accumulation_steps=3)
+    deliver(tracker, 5)
+    tracker.commit(3)
+    saved = tracker.pending_cursor()
+    assert (saved.position, saved.pending, saved.window_batch_size) == (6, 2, 2)
+    assert tracker.moving.saved().pending == 0
+
+    resumed = make(accumulation_steps=3)
+    resumed.load(saved)
+    assert resumed.moving.saved() == saved.replace(pending=0, window_batch_size=0)
+    session = resumed.begin_counted()
+    assert (session.num_open, session.ends_update(1), session.ends_update(2)) == (2, False, True)
+    with pytest.raises(CommitError, match="2 were pending"):
+        resumed.commit(1)
+    session.delivered = 3
+    assert resumed.pending_cursor().pending == 3
+    resumed.commit()
+    assert (place(resumed), resumed.cursor.pending) == ((0, 12), 0)
+    assert resumed.cursor.identity_digest == digest(0, 0, 12)
+
+
+@pytest.mark.parametrize(("num_replicas", "batch_size"), [(2, 1), (1, 1), (1, 4), (2, 2)])
+def test_an_open_update_needs_the_same_ranks_and_batch_size(
+    num_replicas: int, batch_size: int
+) -> None:
+    tracker = make(accumulation_steps=3)
+    deliver(tracker, 2)
+    other = make(batch_size=batch_size, num_replicas=num_replicas, accumulation_steps=3)
+    before = other.cursor
+    values = rf"in cursor:  1, 2\n  in sampler: {num_replicas}, {batch_size}"
+    with pytest.raises(MidUpdateError, match=rf"pending=2 .*\n  {values}"):
+        other.load(tracker.pending_cursor())
+    assert other.cursor is before
+
+
+def test_an_open_update_without_its_batch_size_is_refused() -> None:
+    tracker = make()
+    with pytest.raises(MidUpdateError, match="in cursor:  1, 0"):
         tracker.load(tracker.cursor.replace(pending=2))
-    with pytest.raises(CursorMismatchError, match="deferred"):
-        tracker.load(tracker.cursor.replace(position=4, deferred=[(0, 2)]))
 
 
-class Training(RuleBasedStateMachine):
-    """Random training against a model that keeps the list of every committed sample."""
-
-    @initialize(n=st.integers(1, 40), drop_last=st.booleans(), data=st.data())
-    def start(self, n: int, drop_last: bool, data: st.DataObject) -> None:
-        self.n, self.drop_last = n, drop_last
-        self.layout = self.draw_layout(data)
-        self.tracker = self.make()
-        self.epoch = self.position = self.open = 0
-        self.committed: list[int] = []  # of this epoch, by position
-
-    def draw_layout(self, data: st.DataObject) -> Layout:
-        largest = self.n if self.drop_last else 2 * self.n
-        round_size = data.draw(st.integers(1, largest))
-        num_replicas = data.draw(st.sampled_from([r for r in (1, 2, 3) if round_size % r == 0]))
-        steps = data.draw(st.integers(1, 4))
-        return Layout(0, num_replicas, round_size // num_replicas, steps, self.drop_last)
-
-    def make(self) -> CommitTracker:
-        order = Shuffle(self.n, SEED)
-        contributions = SampleContributions(order, self.n, bytes(16), data_unverified=True)
-        return CommitTracker(contributions, self.layout)
-
-    @rule(micro_batches=st.integers(0, 9))
-    def issue(self, micro_batches: int) -> None:
-        count = min(micro_batches, self.tracker.remaining())
-        issue(self.tracker, count)
-        self.open = count
-
-    @precondition(lambda self: self.open > 0)
-    @rule(data=st.data())
-    def commit(self, data: st.DataObject) -> None:
-        count = data.draw(st.integers(1, self.open))
-        self.tracker.commit(count)
-        self.open -= count
-        if self.drop_last and self.n - self.position < self.layout.round_size:
-            self.end_epoch()  # the rest that an earlier layout left
-        stop = min(self.position + count * self.layout.round_size, self.n)
-        self.committed += range(self.position, stop)
-        self.position = stop
-        left = self.n - stop
-        if left == 0 or (self.drop_last and left < self.layout.round_size):
-            self.end_epoch()
-
-    @rule(data=st.data())
-    def crash_and_resume(self, data: st.DataObject) -> None:
-        saved = bytes(self.tracker.cursor)
-        self.layout = self.draw_layout(data)
-        self.tracker = self.make()
-        self.tracker.load(Cursor.from_bytes(saved))
-        assert bytes(self.tracker.cursor) == saved
-        self.open = 0
-
-    @rule(epoch=st.integers(0, 3))
-    def set_epoch_noise(self, epoch: int) -> None:
-        if not self.tracker.is_fresh:
-            self.tracker.set_epoch(epoch)
-
-    def end_epoch(self) -> None:
-        self.epoch, self.position, self.committed = self.epoch + 1, 0, []
-
-    @invariant()
-    def the_cursor_names_the_next_uncommitted_sample(self) -> None:
-        cursor = self.tracker.cursor
-        assert (cursor.epoch, cursor.position) == (self.epoch, self.position)
-        assert self.committed == list(range(self.position))
-        indices = Shuffle(self.n, SEED).indices(self.epoch, 0, self.position)
-        assert cursor.identity_digest == _core.digest_samples(self.epoch, np.sort(indices))
+def test_an_open_update_longer_than_the_epoch_is_refused() -> None:
+    tracker = make()
+    with pytest.raises(CursorMismatchError, match=r"pending=13 .* 12 are left"):
+        tracker.load(tracker.cursor.replace(pending=13, window_batch_size=2))
 
 
-Training.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-# Its random loops leave epochs unfinished as a loader that does not fit would.
-TestTraining = pytest.mark.filterwarnings(r"ignore:epoch \d+ was issued")(Training.TestCase)
+def test_an_open_update_refuses_accepted_differences() -> None:
+    tracker = make()
+    deliver(tracker, 1)
+    with pytest.raises(MidUpdateError, match=r"pending=1 .* num_samples cannot change"):
+        make(n=25).load(tracker.pending_cursor(), {"num_samples"})
+
+
+def test_without_counted_deliveries_no_open_update_is_known() -> None:
+    tracker = make()
+    assert tracker.pending_cursor() == tracker.cursor
+    issue(tracker, 2)
+    with pytest.raises(CommitError, match="known only with a CursorLoader"):
+        tracker.pending_cursor()
+
+
+# -- observers
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+        self.saved: list[Cursor] = []
+
+    def on_outcome(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+    def on_state(self, cursor: Cursor) -> None:
+        self.saved.append(cursor)
+
+
+def test_observers_are_told_of_every_move_and_save() -> None:
+    tracker = make(on_skip="defer")
+    recorder = Recorder()
+    tracker.moving.add_observer(recorder)
+    deliver(tracker, 4)
+    tracker.commit(2)
+    tracker.skip("overflow", 1)
+    saved = tracker.moving.saved()
+    tracker.skip_range(6, 8, "bad data")
+    kinds = [(outcome.kind, outcome.first, outcome.stop) for outcome in recorder.outcomes]
+    assert kinds == [("committed", 0, 4), ("deferred", 4, 6), ("user_skipped", 6, 8)]
+    assert [outcome.reason for outcome in recorder.outcomes] == ["", "overflow", "bad data"]
+    assert [outcome.micro_batches for outcome in recorder.outcomes] == [2, 1, 0]
+    assert [outcome.digest for outcome in recorder.outcomes] == [
+        digest(0, 0, 4),
+        digest(0, 4, 6),
+        digest(0, 6, 8),
+    ]
+    for earlier, later in zip(recorder.outcomes, recorder.outcomes[1:], strict=False):
+        assert earlier.after == later.before
+    assert recorder.outcomes[-1].after == tracker.cursor
+    assert recorder.saved == [saved]
+
+
+def test_an_observer_is_added_and_removed_once() -> None:
+    tracker = make()
+    recorder = Recorder()
+    tracker.moving.add_observer(recorder)
+    with pytest.raises(ArgumentError, match="added already"):
+        tracker.moving.add_observer(recorder)
+    tracker.moving.remove_observer(recorder)
+    with pytest.raises(ArgumentError, match="not added"):
+        tracker.moving.remove_observer(recorder)
+    with pytest.raises(TypeError, match=r"must have a method on_outcome\(\), got <"):
+        tracker.moving.add_observer(object())  # type: ignore[arg-type]
+    deliver(tracker, 1)
+    tracker.commit()
+    tracker.moving.saved()
+    assert (recorder.outcomes, recorder.saved) == ([], [])
+
+
+def test_commits_of_any_size_add_up_to_one_cursor() -> None:
+    cursors = set()
+    for counts in ([1] * 11, [11], [3, 5, 3]):
+        tracker = make()
+        deliver(tracker, 12)
+        for count in counts:
+            tracker.commit(count)
+        cursors.add(tracker.cursor.replace(updates_committed=0))
+    assert len(cursors) == 1
+
+
+@pytest.mark.parametrize("kind", ["committed", "deferred"])
+def test_an_observer_that_raises_leaves_cursor_and_session_level(kind: str) -> None:
+    class Full(Recorder):
+        def on_outcome(self, outcome: Outcome) -> None:
+            raise OSError("disk full")
+
+    tracker = make(on_skip="defer")
+    session = deliver(tracker, 12)
+    observer = Full()
+    tracker.moving.add_observer(observer)
+    with pytest.raises(OSError, match="disk full"):
+        tracker.commit(2) if kind == "committed" else tracker.skip("overflow", 2)
+    tracker.moving.remove_observer(observer)
+    tracker.commit(10)
+    if kind == "deferred":
+        assert tracker.cursor.deferred == ((0, 4),)
+        session.delivered = 14
+        tracker.commit(2)
+    assert (place(tracker), tracker.cursor.last_digest) == ((1, 0), digest(0, 0, 24))
+
+
+def test_commits_are_counted_again_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = make()
+    deliver(tracker, 12)
+    tracker.commit(2)
+    tracker.commit(3)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tracker.contributions, "advance", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            _ = tracker.cursor
+    assert (place(tracker), tracker.cursor.updates_committed) == ((0, 10), 2)
+    assert tracker.cursor.identity_digest == digest(0, 0, 10)

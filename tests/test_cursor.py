@@ -25,8 +25,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datacursor import _core
+from datacursor._cursor_parts import ACCEPTED_BITS
 from datacursor.cursor import (
-    ACCEPTED_BITS,
     STATE_NUM_BYTES,
     Cursor,
     pack_state,
@@ -331,6 +331,11 @@ def test_same_position_ignores_attempt_and_replicas_alone() -> None:
         assert not cursor.same_position(cursor.replace(**{name: 1}))
 
 
+def test_only_a_cursor_has_a_position_to_compare() -> None:
+    with pytest.raises(TypeError, match="other must be a Cursor, got bytes"):
+        make_cursor().same_position(bytes(make_cursor()))  # type: ignore[arg-type]
+
+
 def test_properties_read_flags_and_extensions() -> None:
     cursor = make_cursor()
     assert not cursor.drop_last
@@ -351,14 +356,20 @@ def test_replace_sets_every_property() -> None:
         "accepted": ("seed", "plan"),
         "deferred": ((3, 2), (7, 1)),
         "phase": 5,
+        "window_batch_size": 2**32 - 1,
     }
     plain = make_rows(position=9, optional_flags=2, extensions=((4, b"kept"),))
     cursor = plain.replace(**changes)
     assert {name: getattr(cursor, name) for name in changes} == changes
     assert cursor.optional_flags & 2
-    assert [kind for kind, _ in cursor.extensions] == [4, 0x8001, 0x8002]
+    assert [kind for kind, _ in cursor.extensions] == [1, 4, 0x8001, 0x8002]
     cleared = cursor.replace(
-        drop_last=False, data_unverified=False, accepted=(), deferred=(), phase=0
+        drop_last=False,
+        data_unverified=False,
+        accepted=(),
+        deferred=(),
+        phase=0,
+        window_batch_size=0,
     )
     assert cleared == plain
 
@@ -378,7 +389,14 @@ def test_replace_changes_position_and_deferred_ranges_together() -> None:
         ({"deferred": [(1, -1)]}, ArgumentError, r"a deferred range cannot be \(1, -1\)"),
         ({"deferred": [(1, 2**32)]}, ArgumentError, "a deferred range cannot be"),
         ({"deferred": [(1, 2, 3)]}, ArgumentError, "a deferred range cannot be"),
-        ({"phase": "1"}, ArgumentError, "phase cannot be"),
+        ({"deferred": 5}, TypeError, "deferred must be a sequence, got 5"),
+        ({"deferred": [5]}, TypeError, "a deferred range must be a sequence, got 5"),
+        ({"accepted": "seed"}, TypeError, "accepted must be a sequence, got 'seed'"),
+        ({"drop_last": 1}, TypeError, "drop_last must be True or False, got 1"),
+        ({"phase": "1"}, TypeError, "phase must be an int, got '1'"),
+        ({"phase": True}, TypeError, "phase must be an int, got True"),
+        ({"phase": -1}, ArgumentError, "phase cannot be"),
+        ({"window_batch_size": 2**32}, ArgumentError, "window_batch_size cannot be"),
         ({"phase": 2048}, ArgumentError, "phase must be at least 1 and below seq_len=2048"),
         ({"epohc": 1}, TypeError, "epohc"),
     ],

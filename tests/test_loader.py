@@ -11,6 +11,7 @@ import torch
 from runs import Numbers, order
 
 import datacursor as dc
+from datacursor import _core
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
@@ -265,3 +266,94 @@ def test_workers_draw_other_numbers_on_every_rank_and_in_every_epoch() -> None:
                 drawn += batch.tolist()
                 sampler.commit()
     assert len(set(drawn)) == len(drawn) == 16
+
+
+# -- skipped updates
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+@WORKERS
+def test_deferred_batches_follow_the_epochs_last(num_workers: int, persistent: bool) -> None:
+    sampler = dc.CursorSampler(11, batch_size=2, seed=7, on_skip="defer")
+    loader: dc.CursorLoader[int] = dc.CursorLoader(
+        Numbers(11),
+        sampler=sampler,
+        num_workers=num_workers,
+        multiprocessing_context="fork" if num_workers else None,
+        persistent_workers=persistent and num_workers > 0,
+    )
+    for epoch in range(2):
+        places = order(11, epoch)
+        batches = []
+        for number, batch in enumerate(loader):
+            batches.append(batch.tolist())
+            if number in (1, 5):
+                sampler.skip()
+            else:
+                sampler.commit()
+        positions = [(0, 2), (2, 4), (4, 6), (6, 8), (8, 10), (10, 11), (2, 4), (10, 11)]
+        assert batches == [places[first:stop] for first, stop in positions]
+        assert sampler.cursor.epoch == epoch + 1
+    assert len(loader) == 6
+
+
+@WORKERS
+def test_a_skipped_window_is_given_again_whole(num_workers: int) -> None:
+    sampler, loader = make(12, 2, num_workers, accumulation_steps=3, on_skip="retry")
+    tries = iter([False, True, True, False, False, True])
+    delivered, described = [], []
+    for batch in loader:
+        delivered.append(batch.tolist())
+        described.append(loader.num_real)
+        if loader.ends_update:
+            if next(tries):
+                sampler.commit()
+            else:
+                sampler.skip()
+    windows = [[order(12, 0)[k : k + 2] for k in range(first, first + 6, 2)] for first in (0, 6)]
+    assert delivered == windows[0] * 2 + windows[1]
+    assert described == [2] * 9
+    assert sampler.cursor.updates_committed == 2
+    assert next(iter(loader)).tolist() == order(12, 1)[:2]
+
+
+@WORKERS
+def test_an_open_update_goes_on_behind_its_pending_batches(num_workers: int) -> None:
+    sampler, loader = make(22, 2, num_workers, accumulation_steps=3)
+    for number, _ in enumerate(loader):
+        if loader.ends_update:
+            sampler.commit()
+        if number == 7:
+            break
+    saved = sampler.pending_cursor()
+    assert (saved.position, saved.pending) == (12, 2)
+    resumed, rest = make(22, 2, num_workers, accumulation_steps=3)
+    resumed.load_cursor(saved)
+    assert (
+        resumed.state_dict()["datacursor"].tolist() == sampler.state_dict()["datacursor"].tolist()
+    )
+    batches, ends = [], []
+    for batch in rest:
+        batches.append(batch.tolist())
+        ends.append(rest.ends_update)
+        if rest.ends_update:
+            resumed.commit()
+    assert batches == [order(22, 0)[k : k + 2] for k in range(16, 22, 2)]
+    assert ends == [True, False, True]
+    assert (resumed.cursor.epoch, resumed.cursor.updates_committed) == (1, 4)
+    indices = dc.Shuffle(22, 7).indices(0, 0, 22)
+    assert resumed.cursor.last_digest == _core.digest_samples(0, indices)
+
+
+def test_an_update_left_open_at_every_epochs_end_is_noticed() -> None:
+    sampler, loader = make(10, 2, accumulation_steps=2)
+
+    def train() -> None:
+        for number, _ in enumerate(loader):
+            if number % 2 == 1:
+                sampler.commit()
+
+    train()
+    train()
+    with pytest.warns(UserWarning, match=r"delivered to its end again.*loader.ends_update tells"):
+        train()

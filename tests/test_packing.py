@@ -14,6 +14,7 @@ from packed import IGNORE, Batch, Listed, counted, deliver, field, make
 from runs import fresh
 
 import datacursor as dc
+from datacursor import _core
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
 
@@ -452,3 +453,82 @@ def test_a_wrong_argument_is_named_with_its_value(
 def test_a_list_is_not_yet_a_corpus() -> None:
     with pytest.raises(TypeError, match=r"TokenCorpus.open"):
         dc.PackedSampler([[1, 2]], seq_len=2, batch_size=1)  # type: ignore[arg-type]
+
+
+@WORKERS
+@pytest.mark.parametrize(("num_replicas", "batch_size"), [(1, 2), (1, 3), (2, 1)])
+def test_deferred_rows_come_after_the_tail_in_any_layout(
+    num_workers: int, num_replicas: int, batch_size: int
+) -> None:
+    rows = make_shuffled(on_skip="defer")
+    rows.seek(1, 0)
+    num_rows = rows.plan.num_rows(1)
+    last = -(-num_rows // 2) - 1
+    for number, _ in enumerate(islice(deliver(rows), last + 1)):
+        if number in (1, 4, last):
+            rows.skip()
+        else:
+            rows.commit()
+    deferred = [2, 3, 8, 9, *range(2 * last, num_rows)]
+    assert (rows.cursor.position, len(rows.cursor.deferred)) == (num_rows, 3)
+
+    delivered = []
+    for rank in range(num_replicas):
+        resumed = make_shuffled(batch_size=batch_size, num_replicas=num_replicas, rank=rank)
+        resumed.load_state_dict(rows.state_dict())
+        loader: dc.CursorLoader[Any] = dc.CursorLoader(
+            resumed.dataset, sampler=resumed, num_workers=num_workers
+        )
+        for batch in loader:
+            offsets = batch["row_offsets"].tolist()[: loader.num_real + 1]
+            delivered += [batch["spans"][a:b].tolist() for a, b in pairwise(offsets)]
+            resumed.commit()
+        assert (resumed.cursor.epoch, resumed.cursor.position) == (2, 0)
+        assert resumed.cursor.tokens_committed == rows.plan.stats(1).num_tokens
+        spans, _ = rows.plan.rows(1, 0, num_rows)
+        assert resumed.cursor.last_digest == _core.digest_spans(1, spans)
+    expected = [rows.plan.rows(1, row, 1)[0].tolist() for row in deferred]
+    assert sorted(delivered) == sorted(expected)
+
+
+def test_documents_in_deferred_rows_are_not_committed() -> None:
+    rows = make_shuffled(on_skip="defer")
+    for number, _ in enumerate(islice(deliver(rows), 9)):
+        if number in (0, 4):
+            rows.skip()
+        else:
+            rows.commit()
+    done = {row for row in range(18) if row not in (0, 1, 8, 9)}
+    touched: dict[int, set[int]] = {}
+    for row in range(rows.plan.num_rows(0)):
+        for document in rows.plan.rows(0, row, 1)[0][:, 0].tolist():
+            touched.setdefault(document, set()).add(row)
+    found = {document for document in touched if rows.committed(document)}
+    assert found == {document for document, places in touched.items() if places <= done}
+
+
+def test_left_out_rows_and_an_epochs_end_keep_the_reader_right() -> None:
+    rows = make_shuffled(on_skip="defer")
+    next(deliver(rows))
+    rows.skip()
+    rows.skip_range(2, rows.plan.num_rows(0))
+    assert rows.cursor.position == rows.plan.num_rows(0)
+    resumed = make_shuffled()
+    resumed.load_cursor(rows.cursor)
+    assert resumed.remaining() == 1
+    next(deliver(resumed))
+    resumed.commit()
+    assert (resumed.cursor.epoch, resumed.cursor.position) == (1, 0)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_a_rank_was_issued_is_counted_by_its_spans(rank: int) -> None:
+    rows = make_shuffled(num_replicas=2, rank=rank)
+    for _ in deliver(rows):
+        rows.commit()
+    num_rows = rows.plan.num_rows(0)
+    mine = [row for row in range(num_rows) if row // 2 % 2 == rank]
+    spans = np.concatenate([rows.plan.rows(0, row, 1)[0] for row in mine])
+    whole, issued = rows._tracker.moving.tally
+    assert issued == _core.digest_spans(0, spans)
+    assert whole == _core.digest_spans(0, rows.plan.rows(0, 0, num_rows)[0])

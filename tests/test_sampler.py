@@ -439,6 +439,7 @@ def test_the_state_survives_torch_save_with_weights_only(tmp_path: Any) -> None:
         {"datacursor": torch.zeros(511, dtype=torch.uint8)},
         {"datacursor": torch.zeros((1, 512), dtype=torch.uint8)},
         {"datacursor": torch.zeros(512, dtype=torch.uint8)},
+        {"datacursor": torch.zeros(512, dtype=torch.uint8, device="meta")},
         {"datacursor": torch.zeros(512, dtype=torch.uint8), "epoch": 3},
         {"samples": 3},
         {3: 4},

@@ -22,7 +22,7 @@ from runs import Numbers, Run, Seen, fresh, order, run
 import datacursor as dc
 
 WORKERS = pytest.mark.parametrize("num_workers", [0, 2])
-LOADERS = pytest.mark.parametrize("counted", [False, True], ids=["DataLoader", "CursorLoader"])
+LOADERS = pytest.mark.parametrize("loader", ["DataLoader", "CursorLoader", "attached"])
 
 
 def per_step(seen_by_rank: list[Seen]) -> list[list[int]]:
@@ -50,9 +50,9 @@ def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     [(False, [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]), (True, [[0, 1, 2], [3, 4, 5], [6, 7, 8]])],
 )
 def test_d01_plain_arithmetic(
-    num_workers: int, counted: bool, drop_last: bool, batches: list[list[int]]
+    num_workers: int, loader: str, drop_last: bool, batches: list[list[int]]
 ) -> None:
-    job = Run(10, 3, shuffle=False, drop_last=drop_last, num_workers=num_workers, counted=counted)
+    job = Run(10, 3, shuffle=False, drop_last=drop_last, num_workers=num_workers, loader=loader)
     seen = run(job, epochs=1)
     assert seen.batches == batches
     assert seen.length == len(batches)
@@ -79,8 +79,8 @@ def test_d02_seed_and_epoch_are_not_added() -> None:
 
 @WORKERS
 @LOADERS
-def test_d03_resume_inside_a_later_epoch(num_workers: int, counted: bool) -> None:
-    job = Run(64, 4, num_replicas=2, num_workers=num_workers, counted=counted)
+def test_d03_resume_inside_a_later_epoch(num_workers: int, loader: str) -> None:
+    job = Run(64, 4, num_replicas=2, num_workers=num_workers, loader=loader)
     saved = run_ranks(job, None, updates=2 * 8 + 3)
     assert [seen.place for seen in saved] == [(2, 24)] * 2
     assert [(seen.remaining, seen.length) for seen in saved] == [(5, 8)] * 2
@@ -100,9 +100,9 @@ def test_d03_resume_inside_a_later_epoch(num_workers: int, counted: bool) -> Non
 )
 @LOADERS
 def test_d04_prefetch_does_not_count(
-    num_workers: int, prefetch_factor: int | None, counted: bool
+    num_workers: int, prefetch_factor: int | None, loader: str
 ) -> None:
-    job = Run(64, 2, num_workers=num_workers, prefetch_factor=prefetch_factor, counted=counted)
+    job = Run(64, 2, num_workers=num_workers, prefetch_factor=prefetch_factor, loader=loader)
     saved = run(job, updates=3)
     assert saved.place == (0, 6)
 
@@ -112,8 +112,9 @@ def test_d04_prefetch_does_not_count(
 
 
 @WORKERS
-def test_d05_delivered_is_not_committed(num_workers: int) -> None:
-    job = Run(12, 2, num_workers=num_workers)
+@LOADERS
+def test_d05_delivered_is_not_committed(num_workers: int, loader: str) -> None:
+    job = Run(12, 2, num_workers=num_workers, loader=loader)
     saved = run(job, updates=2, extra=2)
     assert len(saved.batches) == 4
     assert saved.place == (0, 4)
@@ -124,8 +125,8 @@ def test_d05_delivered_is_not_committed(num_workers: int) -> None:
 
 @WORKERS
 @LOADERS
-def test_d06_accumulation(num_workers: int, counted: bool) -> None:
-    job = Run(32, 2, accumulation_steps=4, num_workers=num_workers, counted=counted)
+def test_d06_accumulation(num_workers: int, loader: str) -> None:
+    job = Run(32, 2, accumulation_steps=4, num_workers=num_workers, loader=loader)
     saved = run(job, updates=1, extra=2)
     assert len(saved.batches) == 6
     assert saved.place == (0, 8)
@@ -139,9 +140,9 @@ def test_d06_accumulation(num_workers: int, counted: bool) -> None:
 @WORKERS
 @LOADERS
 def test_d07_an_open_window_at_the_end_of_an_epoch_is_one_smaller_update(
-    num_workers: int, counted: bool
+    num_workers: int, loader: str
 ) -> None:
-    job = Run(9, 2, accumulation_steps=2, num_workers=num_workers, counted=counted)
+    job = Run(9, 2, accumulation_steps=2, num_workers=num_workers, loader=loader)
     seen = run(job, epochs=3)
     assert len(seen.batches) == 3 * 5
     assert seen.updates == 9
@@ -167,8 +168,8 @@ def test_d09_the_end_of_an_epoch_is_the_start_of_the_next(num_workers: int) -> N
 
 @WORKERS
 @LOADERS
-def test_d10_the_skip_is_used_once(num_workers: int, counted: bool) -> None:
-    job = Run(10, 2, num_workers=num_workers, counted=counted)
+def test_d10_the_skip_is_used_once(num_workers: int, loader: str) -> None:
+    job = Run(10, 2, num_workers=num_workers, loader=loader)
     saved = run(job, updates=5 + 2)
     assert saved.place == (1, 4)
 
@@ -181,8 +182,8 @@ def test_d10_the_skip_is_used_once(num_workers: int, counted: bool) -> None:
 @WORKERS
 @LOADERS
 @pytest.mark.parametrize("epoch", [0, 2])
-def test_d11_several_resumes(num_workers: int, counted: bool, epoch: int) -> None:
-    job = Run(100, 1, num_workers=num_workers, counted=counted)
+def test_d11_several_resumes(num_workers: int, loader: str, epoch: int) -> None:
+    job = Run(100, 1, num_workers=num_workers, loader=loader)
     first = run(job, updates=100 * epoch + 30)
     second = fresh(run, job, first.state, updates=10)
     third = fresh(run, job, second.state, updates=1)
@@ -218,17 +219,20 @@ def test_d12_a_state_is_a_value() -> None:
 
 
 @WORKERS
-def test_d13_another_world_size_at_the_same_global_batch(num_workers: int) -> None:
+@LOADERS
+def test_d13_another_world_size_at_the_same_global_batch(num_workers: int, loader: str) -> None:
     state, steps = None, []
     for num_replicas, batch_size, updates in [(4, 4, 3), (2, 8, 2), (8, 2, 1)]:
-        job = Run(100, batch_size, num_replicas=num_replicas, num_workers=num_workers)
+        job = Run(
+            100, batch_size, num_replicas=num_replicas, num_workers=num_workers, loader=loader
+        )
         seen = run_ranks(job, state, updates=updates)
         assert all(equal(seen[0].state, other.state) for other in seen)
         steps += per_step(seen)
         state = seen[0].state
     assert steps == [order(100, 0)[16 * k : 16 * (k + 1)] for k in range(6)]
 
-    tail = run_ranks(Run(100, 2, num_replicas=8, num_workers=num_workers), state, epochs=1)
+    tail = run_ranks(replace(job, rank=0), state, epochs=1)
     assert per_step(tail)[0][:4] == order(100, 0)[96:]
     assert tail[0].place == (1, 0)
 
@@ -242,8 +246,9 @@ def test_d14_another_global_batch() -> None:
 
 
 @WORKERS
-def test_d14_another_batch_size(num_workers: int) -> None:
-    job = Run(30, 4, num_workers=num_workers)
+@LOADERS
+def test_d14_another_batch_size(num_workers: int, loader: str) -> None:
+    job = Run(30, 4, num_workers=num_workers, loader=loader)
     saved = run(job, updates=3)
     resumed = fresh(run, replace(job, batch_size=5), saved.state, epochs=1)
     assert [len(batch) for batch in resumed.batches] == [5, 5, 5, 3]
@@ -301,7 +306,7 @@ def test_d15_another_layout_is_accepted() -> None:
 
 @pytest.mark.parametrize("persistent", [False, True])
 @LOADERS
-def test_d16_another_number_of_workers(persistent: bool, counted: bool) -> None:
+def test_d16_another_number_of_workers(persistent: bool, loader: str) -> None:
     plain = run(Run(40, 4), epochs=2)
     state, items = None, []
     for num_workers, updates in [(0, 3), (4, 3), (2, 14)]:
@@ -310,7 +315,7 @@ def test_d16_another_number_of_workers(persistent: bool, counted: bool) -> None:
             4,
             num_workers=num_workers,
             persistent=persistent and num_workers > 0,
-            counted=counted,
+            loader=loader,
         )
         seen = fresh(run, job, state, updates=updates)
         state = seen.state

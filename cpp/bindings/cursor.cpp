@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -97,40 +96,64 @@ void load(const char* name, py::handle value, Extensions& field) {
 
 // Calls visit(name, field) for everything that the dict holds.
 template <class CursorType, class Visit>
-void for_each_entry(CursorType& cursor, Visit&& visit) {
+constexpr void for_each_entry(CursorType& cursor, Visit&& visit) {
     visit("minor", cursor.minor);
     for_each_field(cursor, visit);
     visit("extensions", cursor.extensions);
 }
 
-void refuse_unknown_names(const py::dict& fields) {
-    std::set<std::string> known;
-    for_each_entry(static_cast<const Cursor&>(Cursor{}),
-                   [&](const char* name, const auto& /*field*/) { known.insert(name); });
+constexpr std::size_t kNumEntries = [] {
+    std::size_t count = 0;
+    const Cursor cursor{};
+    for_each_entry(cursor, [&](const char* /*name*/, const auto& /*field*/) { ++count; });
+    return count;
+}();
+
+// Sets the field of that name; returns whether there is one.
+bool load_entry(std::string_view wanted, py::handle value, Cursor& cursor) {
+    bool is_found = false;
+    for_each_entry(cursor, [&](const char* name, auto& field) {
+        if (!is_found && wanted == name) {
+            is_found = true;
+            field = {};
+            load(name, value, field);
+        }
+    });
+    return is_found;
+}
+
+void load_entries(const py::dict& fields, Cursor& cursor) {
     for (const auto& [key, value] : fields) {
-        if (!PyUnicode_Check(key.ptr()) || !known.contains(key.cast<std::string>())) {
+        const char* name = PyUnicode_Check(key.ptr()) ? PyUnicode_AsUTF8(key.ptr()) : nullptr;
+        PyErr_Clear();  // a lone surrogate has no UTF-8 form
+        if (name == nullptr || !load_entry(name, value, cursor)) {
             refuse_value("a cursor has no field " + shown(key));
         }
     }
 }
 
-py::bytes encode_cursor(const py::dict& fields) {
-    Cursor cursor;
-    std::size_t num_fields = 0;
-    for_each_entry(cursor, [&](const char* name, auto& field) {
-        PyObject* value = PyDict_GetItemString(fields.ptr(), name);
-        if (value == nullptr) {
-            refuse_value(std::string("a cursor needs the field ") + name);
-        }
-        load(name, value, field);
-        ++num_fields;
-    });
-    if (fields.size() != num_fields) {
-        refuse_unknown_names(fields);
-    }
+void require_all_entries(const py::dict& fields) {
+    for_each_entry(static_cast<const Cursor&>(Cursor{}),
+                   [&](const char* name, const auto& /*field*/) {
+                       if (!fields.contains(name)) {
+                           refuse_value(std::string("a cursor needs the field ") + name);
+                       }
+                   });
+}
+
+py::bytes record_of(const Cursor& cursor) {
     std::array<std::byte, kMaxRecordSize> record;
     const std::size_t size = encode(cursor, record);
     return {reinterpret_cast<const char*>(record.data()), size};
+}
+
+py::bytes encode_cursor(const py::dict& fields) {
+    Cursor cursor;
+    load_entries(fields, cursor);
+    if (fields.size() != kNumEntries) {
+        require_all_entries(fields);
+    }
+    return record_of(cursor);
 }
 
 template <std::unsigned_integral T>
@@ -180,6 +203,12 @@ py::dict decode_cursor(const py::object& buffer) {
     return fields;
 }
 
+py::bytes amend_cursor(const py::object& buffer, const py::dict& changes) {
+    Cursor cursor = decode(BufferView(buffer).bytes());
+    load_entries(changes, cursor);
+    return record_of(cursor);
+}
+
 }  // namespace
 
 void bind_cursor(py::module_& module) {
@@ -187,6 +216,8 @@ void bind_cursor(py::module_& module) {
                "Return the byte form of the cursor with these fields.");
     module.def("decode_cursor", &decode_cursor, py::arg("buffer"),
                "Return the fields of the cursor whose whole byte form is in buffer.");
+    module.def("amend_cursor", &amend_cursor, py::arg("buffer"), py::arg("changes"),
+               "Return the byte form of the cursor in buffer with some fields changed.");
     module.def(
         "crc32c", [](const py::object& buffer) { return crc32c(BufferView(buffer).bytes()); },
         py::arg("buffer"), "Return the CRC-32C of a bytes-like object.");

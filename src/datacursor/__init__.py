@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from datacursor.errors import CursorMismatchError as CursorMismatchError
     from datacursor.errors import DataCursorError as DataCursorError
     from datacursor.errors import DeliveryError as DeliveryError
+    from datacursor.errors import DivergenceError as DivergenceError
+    from datacursor.errors import MidUpdateError as MidUpdateError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
     from datacursor.loader import CursorLoader as CursorLoader
     from datacursor.mixture import Mixture as Mixture
     from datacursor.order import Order as Order
     from datacursor.order import Sequential as Sequential
     from datacursor.order import Shuffle as Shuffle
+    from datacursor.outcome import CommitObserver as CommitObserver
+    from datacursor.outcome import Outcome as Outcome
     from datacursor.packing import PackedSampler as PackedSampler
     from datacursor.plan import PackingPlan as PackingPlan
     from datacursor.sampler import CursorSampler as CursorSampler
@@ -36,6 +40,7 @@ _MODULE_OF = {
     "ArgumentError": "errors",
     "BlockShuffle": "block_shuffle",
     "CommitError": "errors",
+    "CommitObserver": "outcome",
     "CorpusError": "errors",
     "Cursor": "cursor",
     "CursorFormatError": "errors",
@@ -44,8 +49,11 @@ _MODULE_OF = {
     "CursorSampler": "sampler",
     "DataCursorError": "errors",
     "DeliveryError": "errors",
+    "DivergenceError": "errors",
+    "MidUpdateError": "errors",
     "Mixture": "mixture",
     "Order": "order",
+    "Outcome": "outcome",
     "PackedSampler": "packing",
     "PackingPlan": "plan",
     "Sequential": "order",

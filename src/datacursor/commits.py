@@ -4,225 +4,97 @@
     delivered  handed to the training loop
     committed  part of an update that happened; the cursor stands behind these
 
-Everything that moves a cursor is a pure function here; `CommitTracker` holds the
-one cursor of a sampler and the session of its live iterator.
+`CommitTracker` holds the one cursor of a sampler and the session of its live iterator.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from itertools import islice
+from typing import Any
 
-from datacursor.checks import MAX_EPOCH, require_integer
-from datacursor.contributions import Contributions, Layout, add_digests
-from datacursor.cursor import DATA_UNVERIFIED, DROP_LAST, Cursor
-from datacursor.errors import CommitError, StaleIteratorError
-from datacursor.matching import match
+from datacursor import moves
+from datacursor.checks import MAX_EPOCH, require_choice, require_integer
+from datacursor.contributions import Contributions, Layout
+from datacursor.cursor import Cursor
+from datacursor.errors import CommitError, MidUpdateError
+from datacursor.moves import Stretch
+from datacursor.moving import MovingCursor
+from datacursor.outcome import DEFERRED, SKIPPED
+from datacursor.session import Session, Uncommitted
 
-_NO_DIGEST = bytes(16)
+ON_SKIP = ("advance", "retry", "defer")
+MAX_DEFERRED = 24  # ranges in a cursor
 _NUM_SUSPICIOUS = 2  # passes; one may be a loop that was left while its loader had drawn ahead
-
-
-def first_cursor(contributions: Contributions, layout: Layout) -> Cursor:
-    """Return the cursor of a run that has committed nothing."""
-    return Cursor(
-        order_id=contributions.order.order_id,
-        packing_id=contributions.packing_id,
-        data_fingerprint=contributions.fingerprint,
-        plan_digest=contributions.plan_digest,
-        base_size=contributions.base_size,
-        seed=contributions.order.seed,
-        seq_len=contributions.seq_len,
-        replicas=layout.num_replicas,
-        critical_flags=DROP_LAST if layout.drop_last else 0,
-        optional_flags=DATA_UNVERIFIED if contributions.data_unverified else 0,
-    )
-
-
-def next_epoch(epoch: int, digest: bytes = _NO_DIGEST) -> dict[str, int | bytes]:
-    """Return the fields of a cursor at the start of the epoch after `epoch`.
-
-    The end of an epoch has no other form. `digest` is the identity digest it ended with.
-    """
-    return {
-        "epoch": epoch + 1,
-        "position": 0,
-        "reader_position": 0,
-        "reader_offset": 0,
-        "identity_digest": _NO_DIGEST,
-        "digest_first": 0,
-        "last_digest": digest,
-        "skipped": 0,
-        "phase": 0,
-    }
-
-
-def settle(cursor: Cursor, contributions: Contributions, layout: Layout) -> Cursor:
-    """Return where the next micro-batch comes from: past a rest that drop_last drops."""
-    left = contributions.num_positions(cursor) - cursor.position
-    if _is_over(left, layout):
-        return cursor.replace(**next_epoch(cursor.epoch, cursor.identity_digest))
-    return cursor
-
-
-def advance(
-    cursor: Cursor,
-    contributions: Contributions,
-    layout: Layout,
-    micro_batches: int,
-    **stamp: int,
-) -> Cursor:
-    """Return the settled cursor moved over the next micro-batches of one epoch.
-
-    Args:
-        cursor: Where the micro-batches begin.
-        contributions: What they consist of.
-        layout: How they are dealt out.
-        micro_batches: How many, at most what is left in the epoch.
-        stamp: Further fields to set, together with the position.
-    """
-    left = contributions.num_positions(cursor) - cursor.position
-    count = min(micro_batches * layout.round_size, left)
-    added = contributions.advance(cursor, count)
-    tokens_committed = cursor.tokens_committed + added.num_tokens
-    digest = add_digests(cursor.identity_digest, added.digest)
-    if _is_over(left - count, layout):
-        place = next_epoch(cursor.epoch, digest)
-    else:
-        place = {
-            "position": cursor.position + count,
-            "reader_position": added.reader[0],
-            "reader_offset": added.reader[1],
-            "identity_digest": digest,
-        }
-    return cursor.replace(tokens_committed=tokens_committed, **place, **stamp)
-
-
-def _is_over(left: int, layout: Layout) -> bool:
-    return left == 0 or (layout.drop_last and left < layout.round_size)
-
-
-class Session:
-    """One run of an iterator from a settled cursor towards its epoch's end.
-
-    Attributes:
-        start: The settled cursor the iterator began at.
-        num_micro_batches: Micro-batches from there to the epoch's end.
-        issued: Micro-batches drawn by the loader.
-        delivered: Micro-batches handed to the training loop; None when nobody counts.
-        committed: Micro-batches committed.
-        chunk: The micro-batch being drawn right now.
-    """
-
-    def __init__(self, start: Cursor, num_positions: int, layout: Layout) -> None:
-        """Begin at `start`, whose epoch has `num_positions` contributions."""
-        self.start = start
-        self.num_micro_batches = layout.num_micro_batches(num_positions - start.position)
-        self.issued = 0
-        self.delivered: int | None = None
-        self.committed = 0
-        self.chunk: list[int] = []
-        self._num_positions = num_positions
-        self._layout = layout
-        self._ended_by: str | None = None
-
-    def require_live(self) -> None:
-        """Raise unless this is still the sampler's current session.
-
-        Raises:
-            StaleIteratorError: The sampler was loaded, moved or iterated again.
-        """
-        if self._ended_by is not None:
-            raise StaleIteratorError(
-                f"this iterator is stale: {self._ended_by} since it began at epoch "
-                f"{self.start.epoch}, position {self.start.position}; call iter() again"
-            )
-
-    def end(self, reason: str) -> None:
-        """Make the iterator stale, the rest of a half-drawn micro-batch included."""
-        self._ended_by = reason
-        self.chunk.clear()
-
-    @property
-    def is_partly_committed(self) -> bool:
-        """Whether all was issued to a loader that nobody counts, and not all committed."""
-        is_issued = self.delivered is None and self.issued == self.num_micro_batches
-        return is_issued and self.committed < self.issued
-
-    def num_contributions(self, first: int, stop: int) -> int:
-        """Return how many contributions of all ranks micro-batches [first, stop) hold."""
-        left = self._num_positions - self.start.position
-        round_size = self._layout.round_size
-        return min(stop * round_size, left) - min(first * round_size, left)
-
-    def num_real(self, micro_batch: int) -> int:
-        """Return how many contributions of this rank's micro-batch are not padding."""
-        first = self._layout.first_of_rank(self.start.position, micro_batch)
-        return max(0, min(self._layout.batch_size, self._num_positions - first))
-
-
-class Uncommitted(NamedTuple):
-    """Contributions of all ranks that a live iterator gave out and no commit has passed.
-
-    Attributes:
-        issued: Drawn by the loader, the delivered ones included.
-        delivered: Handed to the training loop; None where nobody counts (no `CursorLoader`).
-    """
-
-    issued: int
-    delivered: int | None
+_MAX_TRIES = 100  # of one update; a gradient scale halved that often is long gone
+# Contributions committed before their digest is computed: one call for many small commits, and
+# a millisecond at most at the one that fills it.
+_MAX_UNCOUNTED = 65536
 
 
 class CommitTracker:
     """The cursor of one sampler and what may be committed next.
 
-    Not thread safe: the loop that trains is the loop that commits.
+    Commits are counted at once and worked into the cursor when it is asked for, many in one
+    go. Not thread safe: the loop that trains is the loop that commits.
     """
 
-    def __init__(self, contributions: Contributions, layout: Layout) -> None:
+    def __init__(
+        self, contributions: Contributions, layout: Layout, on_skip: str = "advance"
+    ) -> None:
         """Stand at (0, 0)."""
         self.contributions = contributions
         self.layout = layout
-        self.cursor = first_cursor(contributions, layout)
+        self.on_skip = require_choice("on_skip", on_skip, ON_SKIP)
         self.session: Session | None = None
         self.has_committed = False
+        self._moving = MovingCursor(contributions, layout)
+        self._uncounted = 0  # micro-batches committed and not yet worked into the cursor
+        self._uncounted_updates = 0
+        self._max_uncounted = max(1, _MAX_UNCOUNTED // layout.round_size)
+        self._undecided: tuple[int, Callable[[], bool]] | None = None
         self._drawn_session: Session | None = None
         self._num_partial = 0
-        self._is_fresh = True  # never committed, loaded or sought
-        self._is_loaded = False  # loaded, and not committed since
+        self._num_tries = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave what was issued and not committed to the original."""
+        return self.__dict__ | {"_moving": self.moving, "session": None}
 
     @property
-    def is_fresh(self) -> bool:
-        """Whether the cursor was never moved by a commit, a load or a seek."""
-        return self._is_fresh
+    def moving(self) -> MovingCursor:
+        """The cursor with everything worked in that was committed."""
+        self.decide()
+        self._count()
+        return self._moving
+
+    @property
+    def cursor(self) -> Cursor:
+        """The position of the next contribution that no update has seen."""
+        return self.moving.value
 
     def settled(self) -> Cursor:
         """Return where the next micro-batch comes from."""
-        return settle(self.cursor, self.contributions, self.layout)
+        return self.moving.settled()
 
     def remaining(self) -> int:
-        """Return the micro-batches per rank left in the epoch."""
-        cursor = self.settled()
-        left = self.contributions.num_positions(cursor) - cursor.position
-        return self.layout.num_micro_batches(left)
+        """Return the micro-batches per rank left in the epoch, deferred ones included."""
+        parts = moves.stretches_of(self.settled(), self.contributions, self.layout)
+        return sum(self.layout.num_micro_batches(part.stop - part.first) for part in parts)
 
     def uncommitted(self) -> Uncommitted:
         """Return what the live iterator gave out beyond the cursor; nothing without one."""
-        session = self.session
-        if session is None:
-            return Uncommitted(0, None)
-        delivered = session.delivered
-        return Uncommitted(
-            session.num_contributions(session.committed, session.issued),
-            None if delivered is None else session.num_contributions(session.committed, delivered),
-        )
+        self.decide()
+        return Uncommitted(0, None) if self.session is None else self.session.uncommitted()
+
+    # -- sessions --------------------------------------------------------------------------
 
     def begin_counted(self) -> Session:
         """Start a session that counts deliveries; the loader it is for draws it later."""
         session = self.begin()
-        session.delivered = 0
+        session.delivered = session.num_pending
         return session
 
     @contextmanager
@@ -239,11 +111,20 @@ class CommitTracker:
         waiting, self._drawn_session = self._drawn_session, None
         if waiting is not None and waiting is self.session:
             return waiting
+        cursor = self.settled()
         self._watch_for_misfit()
         self._end_session("the sampler was iterated again")
-        cursor = self.settled()
-        self.session = Session(cursor, self.contributions.num_positions(cursor), self.layout)
-        return self.session
+        stretches = moves.stretches_of(cursor, self.contributions, self.layout)
+        session = Session(cursor, stretches, self.layout)
+        if session.num_pending > 0:
+            reading = moves.stand_at(cursor, self.contributions, stretches[0].first)
+            batches = self.contributions.issue(reading, self.layout, stretches[0].stop)
+            for batch in islice(batches, session.num_pending):
+                session.record(batch)
+        self.session = session
+        return session
+
+    # -- commits ---------------------------------------------------------------------------
 
     def commit(self, micro_batches: int | None = None) -> None:
         """Move the cursor over micro-batches that entered an update.
@@ -256,36 +137,131 @@ class CommitTracker:
             CommitError: More than was issued (or delivered), or nothing to commit.
             ArgumentError: micro_batches < 1.
         """
+        self.decide()
+        session = self._require_session()
+        count = self._num_to_take(session, micro_batches)
+        ends_stretch = count == session.num_left
+        session.committed += count
+        self._uncounted += count
+        self._uncounted_updates += 1
+        self._num_tries = 0
+        self.has_committed = True
+        self._moving.is_fresh = False
+        if ends_stretch or self._moving.observers or self._uncounted >= self._max_uncounted:
+            self._count()
+
+    def skip(self, reason: str = "overflow", micro_batches: int | None = None) -> None:
+        """Say that an update was attempted with these micro-batches and changed nothing.
+
+        Args:
+            reason: Why, for the record.
+            micro_batches: As in `commit`.
+
+        Raises:
+            CommitError: As in `commit`; nobody counts deliveries, which "retry" and "defer" need;
+                a 25th range would be deferred; or the same update was tried in vain for ever.
+        """
+        self.decide()
+        session = self._require_session()
+        count = self._num_to_take(session, micro_batches)
+        if self.on_skip != "advance" and session.delivered is None:
+            raise CommitError(
+                f"on_skip={self.on_skip!r} needs a CursorLoader: a plain loader may have drawn "
+                "the whole epoch already"
+            )
+        if self.on_skip == "retry":
+            self._give_again(session, count)
+            return
+        self._count()
+        part = session.part(session.committed, session.committed + count)
+        kind = SKIPPED
+        if self.on_skip == "defer":
+            self._require_room(part)
+            kind = DEFERRED
+        before = self._moving.value
+        self._moving.is_fresh = False
+        try:
+            self._moving.pass_over(part, count, [], kind=kind, reason=reason)
+        finally:  # an observer may raise, or the user interrupt
+            if self._moving.value is not before:
+                session.committed += count
+                session.take_issued(count)
+                if kind == DEFERRED:
+                    session.put_off(part)
+
+    def decide_later(self, count: int, is_applied: Callable[[], bool]) -> None:
+        """Take an update of `count` micro-batches whose outcome a device still holds.
+
+        It is committed or skipped when the cursor is next asked for or moved.
+        """
+        self.decide()
+        self._require_session().undecided = count
+        self._undecided = (count, is_applied)
+
+    def decide(self) -> None:
+        """Commit or skip the update whose outcome a device held, if there is one."""
+        if self._undecided is not None:
+            (count, is_applied), self._undecided = self._undecided, None
+            self._require_session().undecided = 0
+            if is_applied():
+                self.commit(count)
+            else:
+                self.skip("overflow", count)
+
+    def window(self) -> int:
+        """Return the micro-batches of the update that an optimizer has just attempted.
+
+        Raises:
+            CommitError: None, or more than an update holds, were given out since the last one.
+        """
+        self.decide()
+        session = self._require_session()
+        count = self._num_to_take(session, None)
+        if count > self.layout.accumulation_steps:
+            raise CommitError(
+                f"{count} micro-batches were delivered since the last commit, and an update holds "
+                f"accumulation_steps={self.layout.accumulation_steps}: did a GradScaler skip a "
+                "step that attach(optimizer, scaler) was not told of, or does the loop accumulate "
+                "more?"
+            )
+        return count
+
+    def pending_cursor(self) -> Cursor:
+        """Return the cursor with the open window's micro-batches as pending.
+
+        Raises:
+            CommitError: Nobody counts deliveries, so the window is not known.
+            MidUpdateError: It holds a range that was deferred again and has others before it.
+        """
+        cursor = self.cursor
         session = self.session
         if session is None:
-            raise CommitError(
-                "nothing to commit: no batch was issued since the sampler was made, loaded or moved"
-            )
-        count = self._num_to_commit(session, micro_batches)
-        start = self.settled()
-        self.cursor = advance(
-            start,
-            self.contributions,
-            self.layout,
-            count,
-            updates_committed=start.updates_committed + 1,
-            attempt=start.attempt + self._is_loaded,
+            return cursor
+        if session.delivered is None:
+            raise CommitError("the open window is known only with a CursorLoader")
+        if session.num_open == 0:
+            return cursor
+        part = session.part(session.committed, session.committed + 1)
+        [following, *_] = moves.stretches_of(cursor, self.contributions, self.layout)
+        if part.first != following.first:
+            raise MidUpdateError("an update of deferred ranges is open; save at its end")
+        return cursor.replace(
+            pending=session.num_open,
             replicas=self.layout.num_replicas,
+            window_batch_size=self.layout.batch_size,
         )
-        session.committed += count
-        self.has_committed = True
-        self._is_fresh = self._is_loaded = False
+
+    # -- places ----------------------------------------------------------------------------
 
     def load(self, cursor: Cursor, allow_changed: Collection[str] = ()) -> None:
         """Continue from a saved cursor.
 
         Raises:
             CursorMismatchError: It belongs to other data, another seed or another plan.
+            MidUpdateError: It holds pending micro-batches of another number of ranks or batch size.
         """
-        self.cursor = match(cursor, self.contributions, self.layout, allow_changed)
+        self._moving.load(cursor, allow_changed)
         self._end_session("the sampler was loaded")
-        self._is_fresh = False
-        self._is_loaded = True
 
     def adopt(self, cursor: Cursor) -> Session:
         """Load a cursor and start a session at it in one step, for a stateful iterator."""
@@ -298,73 +274,125 @@ class CommitTracker:
         Raises:
             ArgumentError: There is no such epoch or position.
         """
-        epoch = require_integer("epoch", epoch, 0, MAX_EPOCH - 1)
-        start = self._start_of(epoch)
-        if epoch == self.cursor.epoch and position != 0:
-            # Its rows were cut anew in mid-epoch and stay as they are.
-            start = start.replace(phase=self.cursor.phase, last_digest=self.cursor.last_digest)
-        num_positions = self.contributions.num_positions(start)
-        position = require_integer("position", position, 0, num_positions + 1)
-        if position == num_positions:
-            self.cursor = self._start_of(epoch + 1)
-        else:
-            reader = self.contributions.reader_at(start, position)
-            self.cursor = start.replace(
-                position=position,
-                digest_first=position,
-                reader_position=reader[0],
-                reader_offset=reader[1],
-            )
+        self.moving.seek(epoch, position)
         self._end_session("the sampler was moved by seek()")
-        self._is_fresh = False
+
+    def skip_range(self, first: int, stop: int, reason: str = "") -> None:
+        """Pass over positions [first, stop) that nobody shall train on.
+
+        Raises:
+            ArgumentError: first is not the cursor's position, or the epoch has no such positions.
+            MidUpdateError: The cursor holds pending micro-batches.
+        """
+        self.moving.skip_range(first, stop, reason)
+        self._end_session("positions were passed by skip_range()")
 
     def set_epoch(self, epoch: int) -> bool:
         """Move a fresh tracker to an epoch's start; return whether it now stands in `epoch`."""
         epoch = require_integer("epoch", epoch, 0, MAX_EPOCH)
-        if self._is_fresh and epoch != self.cursor.epoch:
-            self.cursor = self._start_of(epoch)
+        moving = self.moving
+        if moving.is_fresh and epoch != moving.value.epoch:
+            moving.set_epoch(epoch)
             self._end_session("the sampler was moved by set_epoch()")
-        return epoch in (self.cursor.epoch, self.settled().epoch)
+        return epoch in (moving.value.epoch, moving.settled().epoch)
 
-    def _start_of(self, epoch: int) -> Cursor:
-        return self.cursor.replace(**next_epoch(epoch - 1))
+    def _require_session(self) -> Session:
+        if self.session is None:
+            raise CommitError(
+                "nothing to commit: no batch was issued since the sampler was made, loaded or moved"
+            )
+        return self.session
 
-    def _num_to_commit(self, session: Session, micro_batches: int | None) -> int:
-        counted = session.delivered is not None
-        open_batches = (session.delivered or 0) - session.committed
-        if not counted:
-            open_batches = session.issued - session.committed
+    def _num_to_take(self, session: Session, micro_batches: int | None) -> int:
+        open_batches = session.num_open
         if micro_batches is not None:
             count = require_integer("micro_batches", micro_batches, 1, 2**31)
-        elif counted:
-            count = max(1, open_batches)
+        elif session.delivered is None:
+            count = max(1, min(self.layout.accumulation_steps, session.num_left))
         else:
-            left = session.num_micro_batches - session.committed
-            count = max(1, min(self.layout.accumulation_steps, left))
+            count = max(1, open_batches)
         if count > open_batches:
-            word = "delivered" if counted else "issued"
+            word = "issued" if session.delivered is None else "delivered"
             raise CommitError(
                 f"cannot commit {count} micro-batch(es): {open_batches} {word} and not committed "
                 f"in epoch {session.start.epoch} since position {session.start.position}"
             )
+        if count > session.num_left or count < session.num_pending - session.committed:
+            raise CommitError(
+                f"cannot commit {count} micro-batch(es) as one update: {session.num_left} are left "
+                f"up to the end of an epoch or of a deferred range, and {session.num_pending} "
+                "were pending when the iterator began"
+            )
         return count
+
+    def _give_again(self, session: Session, count: int) -> None:
+        if count != session.num_open:
+            raise CommitError(
+                f"cannot give {count} of {session.num_open} delivered micro-batches again: the "
+                "loop holds batches of a later update"
+            )
+        if session.num_pending > session.committed:
+            raise CommitError(
+                f"cannot give {session.num_pending} pending micro-batches again: they were "
+                "delivered before the restart; load a state without them"
+            )
+        self._try_again()
+        session.delivered = session.committed
+
+    def _require_room(self, part: Stretch) -> None:
+        deferred = self._moving.value.deferred
+        if part.is_deferred:
+            self._try_again()
+        is_whole = (part.first, part.stop - part.first) in deferred
+        if len(deferred) == MAX_DEFERRED and not is_whole:
+            raise CommitError(
+                f"cannot defer positions [{part.first}, {part.stop}): {MAX_DEFERRED} ranges are "
+                "deferred already in this epoch"
+            )
+
+    def _try_again(self) -> None:
+        if self._num_tries == _MAX_TRIES:
+            raise CommitError(
+                f"{_MAX_TRIES} updates in a row changed nothing, so trying again is in vain; "
+                "use on_skip='advance', or skip_range() to leave these contributions out"
+            )
+        self._num_tries += 1
+
+    def _count(self) -> None:
+        """Work the commits since the last time into the cursor."""
+        count = self._uncounted
+        if count == 0:
+            return
+        session = self._require_session()
+        part = session.part(session.committed - count, session.committed)
+        before = self._moving.value
+        try:
+            issued = session.take_issued(count)
+            self._moving.pass_over(part, count, issued, num_updates=self._uncounted_updates)
+        finally:  # an observer may raise, or the user interrupt
+            if self._moving.value is not before:
+                self._uncounted = self._uncounted_updates = 0
 
     def _watch_for_misfit(self) -> None:
         """Warn if two passes to an epoch's end, one after the other, left something uncommitted."""
         session = self.session
         if session is None or not self.has_committed:
             return
-        self._num_partial = self._num_partial + 1 if session.is_partly_committed else 0
+        self._num_partial = self._num_partial + 1 if session.is_unfinished else 0
         if self._num_partial == _NUM_SUSPICIOUS:
+            word = "issued" if session.delivered is None else "delivered"
             warnings.warn(
-                f"epoch {session.start.epoch} was issued to its end again, and {session.committed} "
-                f"of {session.issued} micro-batches were committed; the rest is delivered again. "
-                "Does the loader have the sampler's batch_size, and is drop_last left to the "
-                "sampler? sampler.check(loader) tells",
+                f"epoch {session.start.epoch} was {word} to its end again, and {session.committed} "
+                f"of {session.num_micro_batches} micro-batches were committed; the rest is "
+                "delivered again. Is the incomplete update at the end made (loader.ends_update "
+                "tells), and does the loader fit, sharded by nobody else (sampler.check(loader) "
+                "tells)?",
                 stacklevel=5,
             )
 
     def _end_session(self, reason: str) -> None:
+        self._uncounted = self._uncounted_updates = 0
+        self._undecided = None
         if self.session is not None:
             self.session.end(reason)
             self.session = None

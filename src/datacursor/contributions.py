@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -161,12 +161,22 @@ class Contributions(ABC):
         """Return the reader's place and offset at any position of the cursor's epoch."""
 
     @abstractmethod
-    def issue(self, cursor: Cursor, layout: Layout) -> Iterator[list[int]]:
-        """Yield one list of data set indices per micro-batch of this rank, to the epoch's end."""
+    def issue(self, cursor: Cursor, layout: Layout, stop: int | None = None) -> Iterator[list[int]]:
+        """Yield one list of data set indices per micro-batch of this rank.
+
+        They begin at the cursor's position and end at `stop`; None is the epoch's end.
+        """
+
+    @abstractmethod
+    def digest_of(self, epoch: int, indices: Sequence[int]) -> bytes:
+        """Return the identity digest of indices as `issue` yields them."""
 
     @abstractmethod
     def is_committed(self, cursor: Cursor, index: int) -> bool:
-        """Return whether a sample or document lies wholly behind the cursor in its epoch."""
+        """Return whether a sample or document was wholly passed in the cursor's epoch.
+
+        What lies in a deferred range was not.
+        """
 
     @abstractmethod
     def check_reader(self, cursor: Cursor) -> None:
@@ -227,11 +237,12 @@ class SampleContributions(Contributions):
     def check_reader(self, cursor: Cursor) -> None:
         """Samples have no reader; the cursor itself refuses one."""
 
-    def issue(self, cursor: Cursor, layout: Layout) -> Iterator[list[int]]:
+    def issue(self, cursor: Cursor, layout: Layout, stop: int | None = None) -> Iterator[list[int]]:
         """Yield lists of sample indices, a few thousand computed at a time."""
         epoch, position = cursor.epoch, cursor.position
         batch_size, round_size = layout.batch_size, layout.round_size
-        num_full, rest = divmod(self.num_positions(cursor) - position, round_size)
+        stop = self.num_positions(cursor) if stop is None else stop
+        num_full, rest = divmod(stop - position, round_size)
         ahead = 1  # doubled as the epoch goes on, so that the first batch comes at once
         while num_full > 0:
             ahead = min(ahead, num_full)
@@ -245,14 +256,22 @@ class SampleContributions(Contributions):
             num_full -= ahead
             ahead = min(2 * ahead, max(1, _MAX_FILL // batch_size))
         if rest > 0 and not layout.drop_last:
-            yield self._last_round(epoch, position, layout).tolist()
+            yield self._last_round(epoch, position, stop, layout).tolist()
+
+    def digest_of(self, epoch: int, indices: Sequence[int]) -> bytes:
+        """Return the digest of samples."""
+        return _core.digest_samples(epoch, np.array(indices, dtype=np.int64))
 
     def is_committed(self, cursor: Cursor, index: int) -> bool:
-        """Return whether a sample's position lies behind the cursor, in O(1)."""
-        return self.order.position_of(cursor.epoch, index) < cursor.position
+        """Return whether a sample's position was passed, in O(1)."""
+        position = self.order.position_of(cursor.epoch, index)
+        is_deferred = any(first <= position < first + count for first, count in cursor.deferred)
+        return position < cursor.position and not is_deferred
 
-    def _last_round(self, epoch: int, position: int, layout: Layout) -> NDArray[np.int64]:
-        ranges = last_round_ranges(position, self.order.num_positions(epoch), layout)
+    def _last_round(
+        self, epoch: int, position: int, stop: int, layout: Layout
+    ) -> NDArray[np.int64]:
+        ranges = last_round_ranges(position, stop, self.order.num_positions(epoch), layout)
         indices = [self.order.indices(epoch, part.first, part.count) for part in ranges]
         return np.concatenate(indices) if indices else np.empty(0, dtype=np.int64)
 
@@ -267,27 +286,27 @@ class LastRoundRange:
 
 
 def last_round_ranges(
-    position: int, num_positions: int, layout: Layout
+    position: int, stop: int, num_positions: int, layout: Layout
 ) -> Iterator[LastRoundRange]:
-    """Yield this rank's share of the last round, which begins at `position`.
+    """Yield this rank's share of the last round before `stop`, which begins at `position`.
 
-    What is left in [position, num_positions) comes first; then padding, which repeats the
-    epoch from its start:
+    What is left in [position, stop) comes first; then padding, which repeats the epoch of
+    `num_positions` from its start:
 
-        positions  position .. n-1 | 0 1 2 ..      (n = num_positions)
-                   real            | padding, up to round_size in all
+        positions  position .. stop-1 | 0 1 2 ..
+                   real               | padding, up to round_size in all
 
     One rank alone is not padded; its last batch is short.
     """
     first = layout.first_of_rank(position, 0)
-    stop = first + layout.batch_size
-    if first < num_positions:
-        yield LastRoundRange(first, min(stop, num_positions) - first, is_padding=False)
+    end = first + layout.batch_size
+    if first < stop:
+        yield LastRoundRange(first, min(end, stop) - first, is_padding=False)
     if layout.num_replicas == 1:
         return
-    first = max(first, num_positions)
-    while first < stop:
-        start = (first - num_positions) % num_positions
-        count = min(stop - first, num_positions - start)
+    first = max(first, stop)
+    while first < end:
+        start = (first - stop) % num_positions
+        count = min(end - first, num_positions - start)
         yield LastRoundRange(start, count, is_padding=True)
         first += count

@@ -7,14 +7,23 @@ nor torch.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from reprlib import repr as _short
 from typing import TYPE_CHECKING, Any
 
 from datacursor import _core, _cursor_text
+from datacursor._cursor_parts import (
+    ACCEPTED_BITS,
+    DATA_UNVERIFIED,
+    DROP_LAST,
+    PARTS,
+    PHASE_EXTENSION,
+    WINDOW_EXTENSION,
+    apply_part,
+    number_in,
+    ranges_in,
+)
 from datacursor.errors import ArgumentError, CursorFormatError
 
 if TYPE_CHECKING:
@@ -22,10 +31,6 @@ if TYPE_CHECKING:
 
 # Part of the persistent format; add, never change.
 STATE_NUM_BYTES = 512
-DROP_LAST = 1 << 0  # critical_flags
-DATA_UNVERIFIED = 1 << 0  # optional_flags
-DEFERRED_EXTENSION = 0x8001
-PHASE_EXTENSION = 0x8002
 ORDER_NAMES = {
     1: "shuffle-1",
     2: "sequential-1",
@@ -36,28 +41,23 @@ ORDER_NAMES = {
 }
 _PERMUTATION_IDS = (1, 2, 3)  # base_size is the length of an epoch
 PACKING_NAMES = {0: "none", 1: "concat", 2: "best_fit", 3: "chunk"}
-ACCEPTED_BITS = {  # optional_flags: differences that a load was told to accept
-    "fingerprint": 8,
-    "num_samples": 9,  # base_size of samples
-    "num_documents": 9,  # base_size of packed rows
-    "seed": 10,
-    "order": 11,
-    "packing": 12,
-    "plan": 13,
-    "seq_len": 14,
-    "drop_last": 15,
-}
 _MIN_NUM_BYTES = 188  # a record without extensions
 _TOTAL_LENGTH = slice(10, 12)
-_RANGE = struct.Struct("<QI")
-_PHASE = struct.Struct("<Q")
 
 
 class _Recorded:
-    """Holds the byte form beside the fields, so that it is made once and is no field itself."""
+    """Holds the byte form beside the fields, which are read from it when first asked for."""
 
     __slots__ = ("_record",)
     _record: bytes
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only for a field that is not set yet, or for no field at all.
+        if name not in _FIELDS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        values = _core.decode_cursor(self._record)
+        _set_fields(self, values)
+        return values[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,7 +145,17 @@ class Cursor(_Recorded):
         Raises:
             CursorFormatError: Not a cursor, damaged, or in need of a newer release.
         """
-        return cls(**_core.decode_cursor(record))
+        values = _core.decode_cursor(record)
+        cursor = cls._of(memoryview(record).tobytes())
+        _set_fields(cursor, values)
+        return cursor
+
+    @classmethod
+    def _of(cls, record: bytes) -> Self:
+        """Return the cursor of a record that is known to be whole."""
+        cursor = object.__new__(cls)
+        object.__setattr__(cursor, "_record", record)
+        return cursor
 
     @classmethod
     def from_token(cls, token: str) -> Self:
@@ -198,33 +208,45 @@ class Cursor(_Recorded):
     @property
     def deferred(self) -> tuple[tuple[int, int], ...]:
         """Ranges (first, count) of this epoch that were put off, in contributions, rising."""
-        return tuple(_RANGE.iter_unpack(dict(self.extensions).get(DEFERRED_EXTENSION, b"")))
+        return ranges_in(self.extensions)
 
     @property
     def phase(self) -> int:
         """Tokens by which this epoch's rows are shifted since seq_len was changed; mostly 0."""
-        payload = dict(self.extensions).get(PHASE_EXTENSION)
-        return 0 if payload is None else int.from_bytes(payload, "little")
+        return number_in(self.extensions, PHASE_EXTENSION)
+
+    @property
+    def window_batch_size(self) -> int:
+        """Batch size of the pending micro-batches; 0 where it is not recorded."""
+        return number_in(self.extensions, WINDOW_EXTENSION)
 
     def replace(self, **changes: Any) -> Self:
         """Return a cursor with some fields changed.
 
         Besides the fields themselves, each of the read-only properties may be given:
         `drop_last`, `data_unverified`, `accepted` (names), `deferred` ((first, count) pairs; empty
-        for none) and `phase` (0 for none). They are applied after the fields.
+        for none), `phase` and `window_batch_size` (0 for none). They are applied after the fields.
 
         Raises:
             ArgumentError: A value is out of its range.
             TypeError: There is no such field, or the value has another type.
         """
-        derived = {name: changes.pop(name) for name in _DERIVED if name in changes}
-        values = _fields_of(self) | changes
-        for name, value in derived.items():
-            _apply_derived(values, name, value)
-        return type(self)(**values)
+        parts = {name: changes.pop(name) for name in PARTS if name in changes}
+        unknown = changes.keys() - _FIELDS
+        if unknown:
+            raise TypeError(f"a cursor has no field {', '.join(sorted(unknown))}")
+        for name, value in parts.items():
+            apply_part(self, changes, name, value)
+        return self._of(_core.amend_cursor(self._record, changes))
 
     def same_position(self, other: Cursor) -> bool:
-        """Return whether both are equal but for attempt and replicas."""
+        """Return whether both are equal but for attempt and replicas.
+
+        Raises:
+            TypeError: other is no Cursor.
+        """
+        if not isinstance(other, Cursor):
+            raise TypeError(f"other must be a Cursor, got {type(other).__name__}")
         return self.replace(attempt=0, replicas=0) == other.replace(attempt=0, replicas=0)
 
     def token(self) -> str:
@@ -269,8 +291,8 @@ class Cursor(_Recorded):
 
 
 _NAMES = tuple(field.name for field in fields(Cursor))
+_FIELDS = frozenset(_NAMES)
 _values_of = attrgetter(*_NAMES)
-_DERIVED = ("drop_last", "data_unverified", "accepted", "deferred", "phase")
 
 
 def pack_state(cursor: Cursor) -> bytes:
@@ -299,6 +321,11 @@ def unpack_state(buffer: Buffer) -> Cursor:
     return cursor
 
 
+def _set_fields(cursor: _Recorded, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        object.__setattr__(cursor, name, value)
+
+
 def _fields_of(cursor: Cursor) -> dict[str, Any]:
     return dict(zip(_NAMES, _values_of(cursor), strict=True))
 
@@ -324,45 +351,3 @@ def _place(cursor: Cursor) -> list[str]:
 def _data(cursor: Cursor) -> str:
     digits = cursor.data_fingerprint.hex()
     return "data unverified" if cursor.data_unverified else f"data {digits[:4]}\u2026{digits[-2:]}"
-
-
-def _apply_derived(values: dict[str, Any], name: str, value: Any) -> None:
-    if name == "drop_last":
-        _set_bits(values, "critical_flags", DROP_LAST, DROP_LAST if value else 0)
-    elif name == "data_unverified":
-        _set_bits(values, "optional_flags", DATA_UNVERIFIED, DATA_UNVERIFIED if value else 0)
-    elif name == "accepted":
-        _set_bits(values, "optional_flags", _flags_of(ACCEPTED_BITS), _flags_of(value))
-    elif name == "deferred":
-        payload = b"".join(_pack(_RANGE, "a deferred range", *pair) for pair in value)
-        _set_extension(values, DEFERRED_EXTENSION, payload)
-    else:
-        payload = b"" if value == 0 else _pack(_PHASE, "phase", value)
-        _set_extension(values, PHASE_EXTENSION, payload)
-
-
-def _set_bits(values: dict[str, Any], name: str, mask: int, bits: int) -> None:
-    values[name] = values[name] & ~mask | bits
-
-
-def _flags_of(names: Iterable[str]) -> int:
-    flags = 0
-    for name in names:
-        if name not in ACCEPTED_BITS:
-            raise ArgumentError(f"accepted must hold names of {tuple(ACCEPTED_BITS)}, got {name!r}")
-        flags |= 1 << ACCEPTED_BITS[name]
-    return flags
-
-
-def _set_extension(values: dict[str, Any], kind: int, payload: bytes) -> None:
-    entries = [entry for entry in values["extensions"] if entry[0] != kind]
-    if payload:
-        entries.append((kind, payload))
-    values["extensions"] = tuple(sorted(entries))
-
-
-def _pack(packer: struct.Struct, name: str, *numbers: Any) -> bytes:
-    try:
-        return packer.pack(*numbers)
-    except struct.error as error:
-        raise ArgumentError(f"{name} cannot be {_short(numbers)}: {error}") from error

@@ -27,6 +27,10 @@ class CommitError(DataCursorError, RuntimeError):
     """A commit of contributions that were not issued, or were committed before."""
 
 
+class MidUpdateError(DataCursorError, RuntimeError):
+    """A position inside an update, where only a position between updates will do."""
+
+
 class StaleIteratorError(DataCursorError, RuntimeError):
     """An iterator whose sampler was loaded, moved or iterated again since it began."""
 
@@ -37,3 +41,7 @@ class DeliveryError(DataCursorError, RuntimeError):
 
 class CorpusError(DataCursorError, ValueError):
     """Token data that is damaged, inconsistent or of an unsupported kind."""
+
+
+class DivergenceError(DataCursorError, AssertionError):
+    """Ranks, or runs, that must be equal and are not."""

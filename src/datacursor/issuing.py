@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, cast
 
-from datacursor.commits import CommitTracker, Session, advance
+from datacursor import moves
+from datacursor.commits import CommitTracker
 from datacursor.errors import StaleIteratorError
+from datacursor.session import Session
 from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
@@ -28,31 +30,46 @@ class _Issue:
     def restart(self, session: Session) -> None:
         self.session = session
         self.current: Iterator[int] = iter(session.chunk)
-        self._batches = self.tracker.contributions.issue(session.start, self.tracker.layout)
+        self._batches: Iterator[list[int]] = iter(())
+        self._is_short = False
 
     def micro_batches(self) -> Iterator[Iterator[int]]:
         while True:
             self.session.require_live()
             batch = next(self._batches, None)
             if batch is None:
-                self.is_exhausted = True
-                return
+                # A loader cuts the indices every batch_size, so a short batch ends the iterator.
+                if self._is_short or not self._begin_stretch():
+                    self.is_exhausted = True
+                    return
+                continue
+            self._is_short = len(batch) < self.tracker.layout.batch_size
             # Ending the session empties this very list, and with it the running iterator.
             self.session.chunk = batch
-            self.session.issued += 1
+            self.session.record(batch)
             self.current = iter(batch)
             yield self.current
+
+    def _begin_stretch(self) -> bool:
+        session, tracker = self.session, self.tracker
+        num_behind = session.num_behind
+        part = session.next_stretch()
+        if part is None:
+            return False
+        cursor = moves.stand_at(session.start, tracker.contributions, part.first)
+        batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
+        self._batches = islice(batches, num_behind, None)
+        return True
 
     def drawn(self) -> Cursor:
         """Return the cursor as if every micro-batch drawn whole were committed."""
         self.session.require_live()
         open_batches = 1 if length_hint(self.current) > 0 else 0
-        tracker = self.tracker
-        return advance(
+        return moves.pass_all(
             self.session.start,
-            tracker.contributions,
-            tracker.layout,
-            self.session.issued - open_batches,
+            self.tracker.contributions,
+            self.tracker.layout,
+            self.session.parts(self.session.issued - open_batches),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TextIO, TypeVar
 
@@ -10,9 +11,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from datacursor import _core
-from datacursor.commits import Session
 from datacursor.errors import ArgumentError, DeliveryError
 from datacursor.sampler import CursorSampler
+from datacursor.session import Session
 
 T = TypeVar("T")
 
@@ -42,6 +43,8 @@ class CursorLoader(DataLoader[T]):
     Attributes:
         num_real: Contributions in the batch just delivered that are not padding.
         padding_mask: bool tensor, one entry a contribution of that batch, True where padding.
+        ends_update: Whether that batch fills an update: accumulation_steps micro-batches since
+            the last commit, or fewer at the end of an epoch (or of a deferred range).
 
     Example:
         >>> sampler = CursorSampler(10, batch_size=4, shuffle=False)
@@ -86,19 +89,23 @@ class CursorLoader(DataLoader[T]):
         self._seeds_workers = seeds_workers
         self.num_real = 0
         self.padding_mask = torch.zeros(0, dtype=torch.bool)
+        self.ends_update = False
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # DataLoader names its own class
-        """Deliver batches from the cursor to the end of its epoch."""
+        """Deliver batches from the cursor to the end of its epoch, deferred ranges included."""
+        session = self._cursor_sampler._tracker.begin_counted()
+        return _Deliveries(self, session, self._draw(session))
+
+    def _draw(self, session: Session) -> Iterator[Any]:
+        """Begin to load what the session has not issued yet."""
         tracker = self._cursor_sampler._tracker
-        session = tracker.begin_counted()
         if self._seeds_workers:
             cursor = session.start
-            counter = (tracker.layout.rank, 0, cursor.epoch, cursor.position)
+            counter = (tracker.layout.rank, session.issued, cursor.epoch, cursor.position)
             word = _core.philox(counter, (cursor.seed, _WORKER_STREAM))[0]
             self.generator.manual_seed(word >> 1)
         with tracker.drawing_for(session):  # with workers, which are given batches at once
-            batches = super().__iter__()
-        return _Deliveries(self, batches, session)
+            return super().__iter__()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the sampler's state: the committed position."""
@@ -115,11 +122,13 @@ class CursorLoader(DataLoader[T]):
         """
         self._cursor_sampler.load_state_dict(state_dict, allow_changed)
 
-    def _describe(self, num_real: int) -> None:
+    def _describe(self, session: Session, number: int) -> None:
         sampler = self._cursor_sampler
+        num_real = session.num_real(number)
         size = num_real if sampler.num_replicas == 1 else sampler.batch_size
         self.num_real = num_real
         self.padding_mask = torch.arange(size) >= num_real
+        self.ends_update = session.ends_update(number)
 
     def progress(self, desc: str | None = None, *, file: TextIO | None = None) -> Iterable[Any]:
         """Return the rest of the epoch behind a tqdm progress bar that starts at the cursor.
@@ -143,12 +152,13 @@ class CursorLoader(DataLoader[T]):
 class _Deliveries:
     """The batches of one session, counted as they are handed out."""
 
-    def __init__(self, loader: CursorLoader[Any], batches: Iterator[Any], session: Session) -> None:
+    def __init__(self, loader: CursorLoader[Any], session: Session, batches: Iterator[Any]) -> None:
         self._loader = loader
-        self._batches = batches
         self._session = session
+        self._batches = batches
         self._tracker = loader._cursor_sampler._tracker
-        self._num_delivered = 0
+        self._num_loaded = session.num_pending
+        self._window: deque[Any] = deque()  # the open window's batches, to be given again
 
     def __iter__(self) -> _Deliveries:
         return self
@@ -158,29 +168,54 @@ class _Deliveries:
 
     def __next__(self) -> Any:
         session = self._session
+        if self._tracker.on_skip != "advance":
+            self._tracker.decide()  # what a device has yet to tell decides what comes next
         session.require_live()
-        is_delivered = False
+        number = session.delivered or 0
+        is_known = number < self._num_loaded
+        batch = self._window[number - self._num_loaded] if is_known else self._load()
+        self._loader._describe(session, number)
+        session.delivered = number + 1
+        return batch
+
+    def _load(self) -> Any:
+        session = self._session
+        is_expected = False
         try:
-            with self._tracker.drawing_for(session):  # without workers, at the first batch
-                batch = next(self._batches)
-            is_delivered = True
+            batch = self._draw()
+            is_expected = True
         except StopIteration:
             self._require_all_delivered()
-            is_delivered = True
+            is_expected = True
             raise
         finally:
-            if not is_delivered:
+            if not is_expected:
                 # The batch that failed is gone, so no later one may be counted in its place.
                 session.end("a batch could not be delivered")
-        self._loader._describe(session.num_real(self._num_delivered))
-        self._num_delivered += 1
-        session.delivered = self._num_delivered
+        self._num_loaded += 1
+        self._window.append(batch)
+        is_kept = self._tracker.on_skip == "retry"
+        while len(self._window) > is_kept * (self._num_loaded - session.committed):
+            self._window.popleft()
         return batch
+
+    def _draw(self) -> Any:
+        session = self._session
+        try:
+            with self._tracker.drawing_for(session):  # without workers, at the first batch
+                return next(self._batches)
+        except StopIteration:
+            if not self._num_loaded == session.issued < session.num_micro_batches:
+                raise
+        # Ranges were deferred after the sampler had issued everything it knew of.
+        self._batches = self._loader._draw(session)
+        with self._tracker.drawing_for(session):
+            return next(self._batches)
 
     def _require_all_delivered(self) -> None:
         expected = self._session.num_micro_batches
-        if self._num_delivered != expected:
+        if self._num_loaded != expected:
             raise DeliveryError(
-                f"the loader ended after {self._num_delivered} of {expected} micro-batches: "
+                f"the loader ended after {self._num_loaded} of {expected} micro-batches: "
                 "did the data set or collate_fn raise StopIteration?"
             )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from datacursor.contributions import Contributions, Layout
 from datacursor.cursor import ORDER_NAMES, PACKING_NAMES, Cursor
-from datacursor.errors import ArgumentError, CursorMismatchError
+from datacursor.errors import ArgumentError, CursorMismatchError, MidUpdateError
 
 
 class Difference(NamedTuple):
@@ -40,6 +40,7 @@ def match(
 
     Raises:
         CursorMismatchError: A difference is not accepted, or cannot be.
+        MidUpdateError: It holds an open update of micro-batches of another size.
         ArgumentError: allow_changed holds an unknown name.
         TypeError: cursor is no Cursor, or allow_changed is a string.
     """
@@ -51,12 +52,14 @@ def match(
     refused = [difference for difference in differences if difference.name not in allow_changed]
     if refused:
         raise CursorMismatchError(_mismatch_message(refused))
-    _require_whole_updates(cursor)
     if differences:
         names = [difference.name for difference in differences]
+        _require_nothing_open(cursor, names)
         cursor = _with_accepted(cursor, contributions, layout, names)
+    if cursor.pending > 0:
+        _require_same_window(cursor, layout)
     num_positions = contributions.num_positions(cursor)
-    if cursor.position >= num_positions:
+    if cursor.position > num_positions - (not cursor.deferred):
         raise CursorMismatchError(
             f"cursor does not match sampler: position\n  in cursor:  {cursor.position}\n"
             f"  in sampler: below {num_positions}, the contributions of epoch {cursor.epoch}\n"
@@ -129,15 +132,31 @@ def _mismatch_message(refused: list[Difference]) -> str:
     return "\n".join(lines)
 
 
-def _require_whole_updates(cursor: Cursor) -> None:
+def _require_nothing_open(cursor: Cursor, names: list[str]) -> None:
+    """Refuse to change what an epoch consists of while parts of it are still to be delivered."""
     if cursor.pending > 0:
-        raise CursorMismatchError(
-            f"cursor holds pending={cursor.pending} micro-batches of an open update, whose "
-            "gradients this sampler cannot have; save at an update boundary"
+        raise MidUpdateError(
+            f"cursor holds pending={cursor.pending} micro-batches of an open update, so "
+            f"{', '.join(names)} cannot change; save at an update boundary"
         )
-    if cursor.deferred:
+    harmless = {"drop_last"} if cursor.packing_id else {"drop_last", "fingerprint"}
+    if cursor.deferred and not harmless.issuperset(names):
         raise CursorMismatchError(
-            f"cursor holds deferred ranges {cursor.deferred}, which this release cannot deliver"
+            f"cursor holds deferred ranges {cursor.deferred}, which {', '.join(names)} would give "
+            "another meaning; finish the epoch first, or use seek() to leave them out"
+        )
+
+
+def _require_same_window(cursor: Cursor, layout: Layout) -> None:
+    """Refuse to continue an open update whose micro-batches would have another size."""
+    saved = (cursor.replicas, cursor.window_batch_size)
+    present = (layout.num_replicas, layout.batch_size)
+    if saved != present:
+        raise MidUpdateError(
+            f"cursor holds pending={cursor.pending} micro-batches of an open update: "
+            f"num_replicas, batch_size\n  in cursor:  {saved[0]}, {saved[1]}\n"
+            f"  in sampler: {present[0]}, {present[1]}\n"
+            "continue with the same, or save at an update boundary"
         )
 
 
@@ -148,7 +167,7 @@ def _with_accepted(
         cursor = contributions.rescale(cursor)
     # Count anew, from a place that exists: fewer contributions may end the epoch early.
     target = cursor.replace(
-        position=0, digest_first=0, skipped=0, reader_position=0, reader_offset=0
+        position=0, digest_first=0, skipped=0, reader_position=0, reader_offset=0, deferred=()
     )
     target = target.replace(
         data_fingerprint=contributions.fingerprint,
@@ -163,16 +182,17 @@ def _with_accepted(
         last_digest=bytes(16),
         accepted=(*cursor.accepted, *(name for name in names if name not in cursor.accepted)),
     )
-    if cursor.position >= contributions.num_positions(target):
+    if cursor.position > contributions.num_positions(target) - (not cursor.deferred):
         return target.replace(epoch=cursor.epoch + 1, phase=0)
     reader = (cursor.reader_position, cursor.reader_offset)
-    if names != ["seq_len"]:
+    if names not in (["seq_len"], ["drop_last"]):
         reader = contributions.reader_at(target, cursor.position)
     return target.replace(
         position=cursor.position,
         digest_first=cursor.position,
         reader_position=reader[0],
         reader_offset=reader[1],
+        deferred=cursor.deferred,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,10 +59,11 @@ class RowContributions(Contributions):
             return 0, 0
         return self.plan.reader_of(cursor.epoch, position, phase=cursor.phase)
 
-    def issue(self, cursor: Cursor, layout: Layout) -> Iterator[list[int]]:
+    def issue(self, cursor: Cursor, layout: Layout, stop: int | None = None) -> Iterator[list[int]]:
         """Yield lists of `RowIndex`, some hundred rows planned at a time."""
         position, reader = cursor.position, _reader(cursor)
-        num_full, rest = divmod(self.num_positions(cursor) - position, layout.round_size)
+        stop = self.num_positions(cursor) if stop is None else stop
+        num_full, rest = divmod(stop - position, layout.round_size)
         ahead = 1  # doubled as the epoch goes on, so that the first batch comes at once
         while num_full > 0:
             ahead = min(ahead, num_full)
@@ -76,9 +77,22 @@ class RowContributions(Contributions):
         if rest > 0 and not layout.drop_last:
             yield self._last_round(cursor, position, reader, rest, layout)
 
+    def digest_of(self, epoch: int, indices: Sequence[int]) -> bytes:
+        """Return the digest of the spans of rows that `issue` yielded."""
+        rows = [row.spans for row in indices if isinstance(row, RowIndex)]
+        spans = np.concatenate(rows) if rows else np.empty((0, 3), dtype=np.int64)
+        return _core.digest_spans(epoch, spans)
+
     def is_committed(self, cursor: Cursor, index: int) -> bool:
-        """Return whether every token of a document lies behind the cursor."""
-        return self.plan.is_passed(cursor.epoch, _reader(cursor), index)
+        """Return whether every token of a document was passed, deferred rows aside."""
+        return self.plan.is_passed(cursor.epoch, _reader(cursor), index) and not any(
+            self._holds(cursor, first, count, index) for first, count in cursor.deferred
+        )
+
+    def _holds(self, cursor: Cursor, first: int, count: int, document: int) -> bool:
+        """Whether rows [first, first + count) hold tokens of a document."""
+        reader = Reader(*self.reader_at(cursor, first))
+        return document in self._rows(cursor, first, reader, count).spans[:, 0]
 
     def check_reader(self, cursor: Cursor) -> None:
         """Raise if the reader cannot stand where the position is.
@@ -126,7 +140,9 @@ class RowContributions(Contributions):
     ) -> list[int]:
         """Return this rank's share of the last rows, padded with rows of the epoch's start."""
         rows: list[int] = []
-        for part in last_round_ranges(position, position + rest, layout):
+        for part in last_round_ranges(
+            position, position + rest, self.num_positions(cursor), layout
+        ):
             if part.is_padding:
                 numbers = range(part.first, part.first + part.count)
                 rows += [self._padding_row(cursor.epoch, number) for number in numbers]
@@ -158,7 +174,7 @@ class PackedSampler(CursorSampler):
             max_documents, align, min_fragment and window_documents as in `PackingPlan`.
         long_documents: What happens to a document longer than a row; best_fit asks for it.
         num_replicas: As in `CursorSampler`, like rank, shuffle, seed, drop_last,
-            accumulation_steps and order; shuffle and order concern documents.
+            accumulation_steps, order and on_skip; shuffle and order concern documents.
         rank: This process.
         shuffle: A new order of documents each epoch.
         seed: Key of all epochs.
@@ -177,6 +193,7 @@ class PackedSampler(CursorSampler):
         window_documents: Documents of a window of best_fit.
         labels: "shifted": the next token of the same document; "hf": not shifted.
         positions: "segment" restarts position_ids per segment, "document" continues them.
+        on_skip: What `skip` does.
 
     Raises:
         ArgumentError: An argument is out of range, or there is no row to train on.
@@ -224,6 +241,7 @@ class PackedSampler(CursorSampler):
         window_documents: int | None = None,
         labels: str = "shifted",
         positions: str = "segment",
+        on_skip: str = "advance",
     ) -> None:
         if not isinstance(corpus, TokenCorpus):
             raise TypeError(
@@ -267,7 +285,7 @@ class PackedSampler(CursorSampler):
                 f"batch_size={layout.batch_size}, seq_len={self.plan.seq_len}"
             )
         contributions = RowContributions(self.plan, corpus.fingerprint)
-        self._set_up(dataset, contributions, layout)
+        self._set_up(dataset, contributions, layout, on_skip)
 
     def indices_of(self, epoch: int, update: int) -> NDArray[np.int64]:
         """Return the numbers of the rows in an update, over all ranks.

@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sized
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch.utils.data import DataLoader, DistributedSampler, get_worker_info
+from torch.utils.data import DataLoader, DistributedSampler
 
 from datacursor.checks import MAX_EPOCH, require_integer
 from datacursor.choose_order import choose_order
-from datacursor.commits import CommitTracker, Uncommitted
+from datacursor.commits import CommitTracker
+from datacursor.committing import Committing
 from datacursor.contributions import Contributions, Layout, SampleContributions
-from datacursor.cursor import Cursor
 from datacursor.datasets import as_dataset, fingerprint_of
-from datacursor.errors import ArgumentError, CommitError
+from datacursor.errors import ArgumentError
 from datacursor.issuing import SamplerIterator
 from datacursor.layout import make_layout
 from datacursor.order import Order, Sequential
-from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# Micro-batches without any commit that look like a forgotten commit. Those only issued may
-# wait in a loader's queues, so they must be more.
-_MANY_DELIVERED = 100
-_MANY_ISSUED = 1000
 
-
-class CursorSampler(DistributedSampler[int]):
+class CursorSampler(Committing, DistributedSampler[int]):
     """Deals out a data set's samples and remembers what entered an update.
 
     Give it to a `DataLoader` (or `CursorLoader`) with the same batch size, and call
-    `commit()` after each optimizer step. The saved state then names the next sample no
-    update has seen, whatever workers prefetched, and resumes at any number of ranks,
-    workers and any batch size. Epochs follow one another by commits alone.
+    `commit()` after each optimizer step, or `attach(optimizer)` once. The saved state then
+    names the next sample no update has seen, whatever workers prefetched, and resumes at any
+    number of ranks, workers and any batch size. Epochs follow one another by commits alone.
 
     With a plain `DataLoader` nobody counts deliveries, so call `check(loader)` once: a
     loader with another batch size or a `drop_last` of its own would lose or repeat samples.
@@ -60,6 +53,9 @@ class CursorSampler(DistributedSampler[int]):
         fingerprint: Names the content of the data, so that other data is refused at resume:
             text or bytes. None takes the data set's own (`fingerprint`, `_fingerprint`), else
             only its length is compared.
+        on_skip: What `skip` does: "advance" goes on and records the samples as skipped; with a
+            `CursorLoader`, "retry" gives the same batches again and "defer" delivers them after
+            the epoch's last.
 
     Raises:
         ArgumentError: An argument is out of range, or drop_last leaves no round at all.
@@ -67,7 +63,7 @@ class CursorSampler(DistributedSampler[int]):
 
     Example:
         >>> sampler = CursorSampler(10, batch_size=4, seed=3)
-        >>> batches = iter(torch.utils.data.DataLoader(range(10), batch_size=4, sampler=sampler))
+        >>> batches = iter(DataLoader(range(10), batch_size=4, sampler=sampler))
         >>> first = next(batches)
         >>> sampler.commit()
         >>> sampler.cursor.position, sampler.remaining()
@@ -87,6 +83,7 @@ class CursorSampler(DistributedSampler[int]):
         accumulation_steps: int = 1,
         order: Order | ArrayLike | None = None,
         fingerprint: str | bytes | None = None,
+        on_skip: str = "advance",
     ) -> None:
         dataset = as_dataset(dataset_or_num_samples)
         order = choose_order(order, len(dataset), shuffle=shuffle, seed=seed, noun="samples")
@@ -95,13 +92,14 @@ class CursorSampler(DistributedSampler[int]):
             order, len(dataset), identity or bytes(16), data_unverified=identity is None
         )
         layout = make_layout(num_replicas, rank, batch_size, accumulation_steps, drop_last)
-        self._set_up(dataset, contributions, layout)
+        self._set_up(dataset, contributions, layout, on_skip)
 
-    def _set_up(self, dataset: Sized, contributions: Contributions, layout: Layout) -> None:
+    def _set_up(
+        self, dataset: Sized, contributions: Contributions, layout: Layout, on_skip: str
+    ) -> None:
         self.dataset_size = len(dataset)
         self.dataset = dataset  # type: ignore[assignment]  # any Sized, as DataLoader takes it
-        self._tracker = CommitTracker(contributions, layout)
-        self._has_warned = False
+        self._tracker = CommitTracker(contributions, layout, on_skip)
         num_contributions = contributions.num_positions(self.cursor)
         noun = "rows" if contributions.packing_id else "samples"
         if num_contributions == 0:
@@ -196,53 +194,7 @@ class CursorSampler(DistributedSampler[int]):
                 stacklevel=2,
             )
 
-    # -- position --------------------------------------------------------------------------
-
-    @property
-    def cursor(self) -> Cursor:
-        """The position of the next contribution that no update has seen."""
-        return self._tracker.cursor
-
-    @property
-    def uncommitted(self) -> Uncommitted:
-        """Contributions of all ranks given out beyond the cursor: `issued` and `delivered`.
-
-        A restart from the present state delivers them again.
-        """
-        return self._tracker.uncommitted()
-
-    def remaining(self) -> int:
-        """Return the micro-batches per rank from the cursor to the end of its epoch."""
-        return self._tracker.remaining()
-
-    def commit(self, micro_batches: int | None = None) -> None:
-        """Say that an update happened; the cursor moves over what entered it.
-
-        Args:
-            micro_batches: Micro-batches per rank in the update. None means, with a
-                `CursorLoader`, everything delivered since the last commit; without one,
-                accumulation_steps (fewer at the end of an epoch).
-
-        Raises:
-            CommitError: More than was issued or delivered, twice, or in a worker process.
-            ArgumentError: micro_batches < 1.
-        """
-        if get_worker_info() is not None:
-            raise CommitError(
-                "commit() was called in a loader's worker process; the training "
-                "loop's process owns the cursor"
-            )
-        self._tracker.commit(micro_batches)
-
-    def seek(self, epoch: int, position: int) -> None:
-        """Move the cursor to any place, in contributions; live iterators become stale.
-
-        The identity digest counts from there on. The end of an epoch is the start of the next.
-
-        Raises:
-            ArgumentError: There is no such epoch or position.
-        """
-        self._tracker.seek(epoch, position)
+    # -- contents --------------------------------------------------------------------------
 
     def indices_of(self, epoch: int, update: int) -> NDArray[np.int64]:
         """Return what an update holds, over all ranks, under the present layout.
@@ -282,56 +234,6 @@ class CursorSampler(DistributedSampler[int]):
         first = require_integer("update", update, 0, num_updates) * layout.update_size
         stop = min(first + layout.update_size, num_batches * layout.round_size, num_contributions)
         return first, stop - first
-
-    # -- state -----------------------------------------------------------------------------
-
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """Return the committed position: one uint8 tensor of shape (512,), equal on all ranks."""
-        self._warn_if_never_committed()
-        return state_of(self.cursor)
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], allow_changed: Collection[str] = ()
-    ) -> None:
-        """Continue from a saved state; live iterators become stale.
-
-        A plain `DataLoader` with workers may have drawn the whole epoch already and then still
-        delivers it; its later commits raise. A `CursorLoader` raises at the next batch.
-
-        Args:
-            state_dict: What `state_dict()` returned, in any layout of ranks.
-            allow_changed: Names of differences to accept, as the mismatch error prints them.
-
-        Raises:
-            CursorFormatError: Not such a state, or a damaged one. Nothing has changed.
-            CursorMismatchError: It belongs to other data or another plan. Nothing has changed.
-        """
-        self.load_cursor(cursor_of(state_dict), allow_changed)
-
-    def load_cursor(self, cursor: Cursor, allow_changed: Collection[str] = ()) -> None:
-        """Continue from a cursor, as `load_state_dict` does.
-
-        Raises:
-            CursorMismatchError: It belongs to other data or another plan. Nothing has changed.
-            TypeError: cursor is no Cursor.
-        """
-        self._tracker.load(cursor, allow_changed)
-
-    def _warn_if_never_committed(self) -> None:
-        session = self._tracker.session
-        if session is None or self._tracker.has_committed or self._has_warned:
-            return
-        if session.delivered is None:
-            given, many = session.issued, _MANY_ISSUED
-        else:
-            given, many = session.delivered, min(_MANY_DELIVERED, session.num_micro_batches)
-        if given >= many:
-            self._has_warned = True
-            warnings.warn(
-                f"{given} micro-batches were given out and none was committed, so this state is "
-                "where the run began; call sampler.commit() after each optimizer.step()",
-                stacklevel=3,
-            )
 
     # -- loaders ---------------------------------------------------------------------------
 

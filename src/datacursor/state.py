@@ -43,4 +43,8 @@ def cursor_of(state_dict: object) -> Cursor:
             f"not a sampler's state: {STATE_KEY!r} must be uint8 of shape ({STATE_NUM_BYTES},), "
             f"got {state.dtype} of shape {tuple(state.shape)}"
         )
+    if state.device.type == "meta":
+        raise CursorFormatError(
+            f"not a sampler's state: {STATE_KEY!r} must hold bytes, got a tensor on the meta device"
+        )
     return unpack_state(bytes(state.detach().cpu().contiguous().numpy()))

@@ -43,6 +43,7 @@
 //    184         extensions         records of type u16, length u16 and payload, one after the
 //                                   other, types strictly rising; top bit of a type: critical.
 //                                   An unknown critical type is refused, an optional one kept.
+//            4   0x0001 window     u32 batch size of the pending micro-batches
 //         12 k   0x8001 deferred    1 to 24 ranges (first u64, count u32), rising, disjoint,
 //                                   not empty, below position
 //            8   0x8002 phase       u64 from 1 to seq_len - 1: the cut after seq_len changed
@@ -164,7 +165,7 @@ struct Cursor {
 // Calls visit(name, field) for the fixed fields from critical_flags to seq_len,
 // in the order of their bytes. The one list that coding and bindings share.
 template <class CursorType, class Visit>
-void for_each_field(CursorType& cursor, Visit&& visit) {
+constexpr void for_each_field(CursorType& cursor, Visit&& visit) {
     visit("critical_flags", cursor.critical_flags);
     visit("optional_flags", cursor.optional_flags);
     visit("order_id", cursor.order_id);
