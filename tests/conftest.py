@@ -20,7 +20,15 @@ NEEDS = {
         "test_sampler_laws.py",
         "test_scenarios.py",
     ],
-    "pyarrow": ["test_demo.py", "test_tokens.py"],
+    "pyarrow": [
+        "ledger_runs.py",
+        "test_demo.py",
+        "test_ledger.py",
+        "test_ledger_crash.py",
+        "test_ledger_history.py",
+        "test_ledger_verify.py",
+        "test_tokens.py",
+    ],
     "matplotlib": ["test_plots.py"],
 }
 collect_ignore = [

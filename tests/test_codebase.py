@@ -23,7 +23,7 @@ PACKAGE = ROOT / "src" / "datacursor"
 PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
-    {"_cursor_text", "checks", "mapped_file"},
+    {"_cursor_text", "checks", "durable", "mapped_file"},
     {"cursor", "order", "shards"},
     {"arrow", "contributions", "datasets", "fingerprint", "skip_table", "state"},
     {"layout", "matching"},
@@ -33,6 +33,12 @@ PYTHON_LAYERS = (
     {"rows"},
     {"packing"},
     {"loader"},
+    {"ledger"},
+    {"ledger.rows"},
+    {"ledger.identity", "ledger.parts"},
+    {"ledger.files"},
+    {"ledger.history", "ledger.replay"},
+    {"ledger.compact", "ledger.verify", "ledger.writer"},
     {"plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
@@ -44,7 +50,10 @@ PYTHON_LAYERS = (
 NEED_TORCH = {"datasets", "layout", "issuing", "loader", "packing", "rows", "sampler", "state"} | {
     f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")
 }
-NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "plots"}
+NEED_PYARROW = {"arrow", "demo.corpus"} | {
+    f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
+}
+NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}
 
 # The same for the core. A file belongs to the noun that its name is or begins with:
 # permutation_avx2.cpp is part of `permutation`.

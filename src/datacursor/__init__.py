@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from datacursor.errors import CursorMismatchError as CursorMismatchError
     from datacursor.errors import DataCursorError as DataCursorError
     from datacursor.errors import DeliveryError as DeliveryError
+    from datacursor.errors import LedgerError as LedgerError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
+    from datacursor.ledger.writer import Ledger as Ledger
     from datacursor.loader import CursorLoader as CursorLoader
     from datacursor.order import Order as Order
     from datacursor.order import Sequential as Sequential
@@ -39,6 +41,8 @@ _MODULE_OF = {
     "CursorSampler": "sampler",
     "DataCursorError": "errors",
     "DeliveryError": "errors",
+    "Ledger": "ledger.writer",
+    "LedgerError": "errors",
     "Order": "order",
     "PackedSampler": "packing",
     "PackingPlan": "plan",

@@ -37,3 +37,7 @@ class DeliveryError(DataCursorError, RuntimeError):
 
 class CorpusError(DataCursorError, ValueError):
     """Token data that is damaged, inconsistent or of an unsupported kind."""
+
+
+class LedgerError(DataCursorError, ValueError):
+    """A ledger that is damaged, incomplete, foreign or contradicts itself; names the first row."""

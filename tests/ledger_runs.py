@@ -1,0 +1,110 @@
+"""Runs that tell a ledger what happened, without a sampler and without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from datacursor import _core
+from datacursor.contributions import add_digests
+from datacursor.cursor import Cursor
+from datacursor.ledger.writer import Ledger
+from datacursor.order import Shuffle
+
+NUM_SAMPLES = 100
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a sampler tells its observers of one move."""
+
+    kind: str
+    before: Cursor
+    after: Cursor
+    first: int
+    stop: int
+    micro_batches: int
+    num_tokens: int
+    digest: bytes
+    reason: str
+
+
+def first_cursor(**changes: Any) -> Cursor:
+    fields = {"order_id": 1, "base_size": NUM_SAMPLES, "seed": SEED, "replicas": 1}
+    digests = {"data_fingerprint": bytes(range(16)), "plan_digest": bytes(16)}
+    return Cursor(**{**fields, **digests, **changes})
+
+
+@dataclass
+class Run:
+    """One process of a run: its cursor, and the ledger it tells of every move."""
+
+    ledger: Ledger
+    cursor: Cursor = field(default_factory=first_cursor)
+
+    def commit(self, count: int = 10) -> Cursor:
+        return self.move("committed", count)
+
+    def move(self, kind: str, count: int = 10) -> Cursor:
+        """Move over the next contributions of the epoch, at most to its end."""
+        before = self.cursor
+        stop = min(before.position + count, before.base_size)
+        digest = digest_of(before, stop) if kind == "committed" else bytes(16)
+        after = before.replace(**moved(before, stop, kind, digest))
+        self.cursor = after
+        first = before.position
+        self.ledger.on_outcome(Outcome(kind, before, after, first, stop, 1, 0, digest, ""))
+        return after
+
+    def commits(self, num_updates: int, count: int = 10) -> Cursor:
+        for _ in range(num_updates):
+            self.commit(count)
+        return self.cursor
+
+    def save(self) -> Cursor:
+        """Take the state, as a checkpoint does."""
+        self.ledger.on_state(self.cursor)
+        return self.cursor
+
+
+def digest_of(cursor: Cursor, stop: int) -> bytes:
+    order = Shuffle(cursor.base_size, cursor.seed)
+    indices = order.indices(cursor.epoch, cursor.position, stop - cursor.position)
+    return _core.digest_samples(cursor.epoch, indices)
+
+
+def moved(cursor: Cursor, stop: int, kind: str, digest: bytes) -> dict[str, Any]:
+    total = add_digests(cursor.identity_digest, digest)
+    passed = 0 if kind == "committed" else stop - cursor.position
+    updates = {"updates_committed": cursor.updates_committed + (kind == "committed")}
+    if stop == cursor.base_size:
+        fresh = {"epoch": cursor.epoch + 1, "last_digest": total, "identity_digest": bytes(16)}
+        return updates | fresh | {"position": 0, "digest_first": 0, "skipped": 0}
+    return updates | {
+        "position": stop,
+        "identity_digest": total,
+        "skipped": cursor.skipped + passed,
+    }
+
+
+def start(directory: Path, cursor: Cursor | None = None, *, rows_per_part: int = 1000) -> Run:
+    """Return a process that begins, or is restored from a cursor."""
+    ledger = Ledger(directory, rows_per_part=rows_per_part)
+    return Run(ledger, first_cursor() if cursor is None else cursor)
+
+
+def write_run(directory: Path, *, restarts: Iterable[int] = (3, 5)) -> Cursor:
+    """Write three attempts: each dies two updates after its checkpoint; return the last cursor."""
+    run = start(directory)
+    for update in restarts:
+        while run.cursor.updates_committed < update:
+            run.commit()
+        saved = run.save()
+        run.commits(2)
+        run.ledger.flush()
+        run = start(directory, saved)
+    run.commits(12)
+    return run.save()
