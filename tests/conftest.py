@@ -14,7 +14,7 @@ NEEDS = {
         "test_demo.py",
         "test_loader.py",
         "test_packing.py",
-        "test_readme.py",
+        "test_documents.py",
         "test_rows.py",
         "test_sampler.py",
         "test_sampler_laws.py",

@@ -57,12 +57,15 @@ def cursors(draw: st.DrawFn) -> Cursor:
     digest = st.binary(min_size=16, max_size=16)
     packing_id = draw(st.integers(0, 3))
     base_size = draw(st.integers(1, 2**63 - 1))
-    position = draw(st.integers(0, 2**63 - 1 if packing_id else base_size - 1))
+    order_id = draw(st.integers(1, 6) | st.integers(0x8000, 0xFFFF))
+    may_repeat = order_id in (4, 5) or order_id >= 0x8000
+    is_bounded = packing_id == 0 and not may_repeat
+    position = draw(st.integers(0, base_size - 1 if is_bounded else 2**63 - 1))
     fields = reference.make_fields(
         minor=draw(st.integers(0, 255)),
         critical_flags=draw(st.integers(0, 1)),
         optional_flags=draw(u32),
-        order_id=draw(st.integers(1, 4) | st.integers(0x8000, 0xFFFF)),
+        order_id=order_id,
         packing_id=packing_id,
         data_fingerprint=draw(digest),
         plan_digest=draw(digest),
@@ -83,7 +86,7 @@ def cursors(draw: st.DrawFn) -> Cursor:
         fields["extensions"] = ((draw(st.integers(0, 0x7FFF)), draw(st.binary(max_size=20))),)
     if packing_id:
         fields["tokens_committed"] = draw(u64)
-        fields["reader_position"] = draw(st.integers(0, base_size))
+        fields["reader_position"] = draw(st.integers(0, 2**63 - 1 if may_repeat else base_size))
         fields["reader_offset"] = draw(st.integers(0, 2**63 - 1))
         fields["seq_len"] = draw(st.integers(1, 2**32 - 1))
     cursor = Cursor(**fields).replace(deferred=draw(deferred_ranges(position)))

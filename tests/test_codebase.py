@@ -24,9 +24,11 @@ PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
     {"_cursor_text", "checks", "durable", "mapped_file"},
-    {"cursor", "order", "shards"},
+    {"cursor", "order", "row_block", "shards"},
+    {"block_shuffle", "mixture", "subset", "weighted"},
+    {"choose_order"},
     {"arrow", "contributions", "datasets", "fingerprint", "skip_table", "state"},
-    {"layout", "matching"},
+    {"document_stream", "layout", "matching"},
     {"commits"},
     {"issuing"},
     {"plan", "sampler", "tokens"},
@@ -60,8 +62,9 @@ NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}
 CPP_LAYERS = (
     {"error"},
     {"bytes", "mixer", "philox", "prefetch"},
-    {"cursor", "digest", "length_index", "permutation"},
-    {"gather", "order", "packer"},
+    {"cursor", "digest", "last_used", "length_index", "permutation"},
+    {"gather", "mixture_stages", "order", "packer"},
+    {"block_shuffle", "mixture", "subset", "weighted"},
 )
 # The core knows no Python, files or clock, and draws no random number but its own.
 FORBIDDEN_INCLUDES = re.compile(

@@ -27,7 +27,7 @@ def make(
     drop_last: bool = False,
 ) -> CommitTracker:
     layout = Layout(0, num_replicas, batch_size, accumulation_steps, drop_last)
-    contributions = SampleContributions(Shuffle(n, SEED), bytes(16), data_unverified=True)
+    contributions = SampleContributions(Shuffle(n, SEED), n, bytes(16), data_unverified=True)
     return CommitTracker(contributions, layout)
 
 
@@ -225,7 +225,7 @@ def test_set_epoch_moves_only_a_fresh_tracker() -> None:
 
 def test_every_difference_is_itemised_with_both_values() -> None:
     tracker = make()
-    contributions = SampleContributions(Shuffle(25, 8), bytes(16), data_unverified=True)
+    contributions = SampleContributions(Shuffle(25, 8), 25, bytes(16), data_unverified=True)
     other = CommitTracker(contributions, Layout(0, 1, 2, 1, drop_last=True))
     with pytest.raises(CursorMismatchError) as error:
         other.load(tracker.cursor)
@@ -310,7 +310,7 @@ class Training(RuleBasedStateMachine):
 
     def make(self) -> CommitTracker:
         order = Shuffle(self.n, SEED)
-        contributions = SampleContributions(order, bytes(16), data_unverified=True)
+        contributions = SampleContributions(order, self.n, bytes(16), data_unverified=True)
         return CommitTracker(contributions, self.layout)
 
     @rule(micro_batches=st.integers(0, 9))

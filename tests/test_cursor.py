@@ -165,7 +165,7 @@ def test_unknown_optional_parts_are_kept() -> None:
     [
         ({"critical_flags": 2}, "critical_flags must be within 0x00000001"),
         ({"extensions": ((0x8003, b""),)}, "critical extension 0x8003 is unknown"),
-        ({"order_id": 5}, "order_id must be in"),
+        ({"order_id": 7}, "order_id must be in"),
         ({"packing_id": 4}, "packing_id must be in"),
     ],
 )
@@ -192,7 +192,7 @@ def test_unknown_critical_parts_are_refused_with_a_remedy(
         ({"seq_len": 4}, r"seq_len must be 0 for samples \(packing_id=0\), got seq_len=4"),
         ({"packing_id": 1}, "seq_len must be at least 1 for packed rows, got seq_len=0"),
         ({"critical_flags": 3}, "got critical_flags=0x00000003"),
-        ({"order_id": 0}, r"order_id must be in \[1, 4\] or at least 32768, got order_id=0"),
+        ({"order_id": 0}, r"order_id must be in \[1, 6\] or at least 32768, got order_id=0"),
         ({"plan_digest": b"short"}, "plan_digest must have 16 bytes, got 5 bytes"),
         ({"extensions": ((1, bytes(321)),)}, "extensions must fit in 324 bytes, got 321 bytes"),
         ({"extensions": ((1, b""), (1, b""))}, "must rise strictly, got 0x0001 after 0x0001"),

@@ -7,6 +7,7 @@ namespace datacursor::bindings {
 
 void bind_errors(pybind11::module_& module);
 void bind_order(pybind11::module_& module);
+void bind_orders(pybind11::module_& module);
 void bind_cursor(pybind11::module_& module);
 void bind_packing(pybind11::module_& module);
 

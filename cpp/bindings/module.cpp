@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, module) {
     module.attr("__version__") = DATACURSOR_VERSION;
     datacursor::bindings::bind_errors(module);
     datacursor::bindings::bind_order(module);
+    datacursor::bindings::bind_orders(module);
     datacursor::bindings::bind_cursor(module);
     datacursor::bindings::bind_packing(module);
 }

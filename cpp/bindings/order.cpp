@@ -5,7 +5,9 @@
 #include <pybind11/stl.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "bindings.hpp"
 #include "buffers.hpp"
@@ -65,17 +67,20 @@ void bind_order(py::module_& module) {
         },
         py::arg("epoch"), py::arg("spans"));
 
-    py::class_<Order>(module, "Order")
+    py::class_<Order, std::shared_ptr<Order>>(module, "Order")
         .def_property_readonly("num_samples", &Order::num_samples)
+        .def_property_readonly("num_positions", &Order::num_positions)
         .def("index_at", &Order::index_at, py::arg("epoch"), py::arg("position"))
         .def("position_of", &Order::position_of, py::arg("epoch"), py::arg("index"))
         .def(
             "fill",
-            [](const Order& order, std::uint64_t epoch, std::uint64_t first, py::array out) {
+            [](const Order& order, std::uint64_t epoch, std::uint64_t first, py::array out,
+               std::size_t num_threads) {
                 const auto values = writable_1d<std::int64_t>(out, "out");
-                without_gil_if_long(values.size(), [&] { order.fill(epoch, first, values); });
+                without_gil_if_long(values.size(),
+                                    [&] { order.fill(epoch, first, values, num_threads); });
             },
-            py::arg("epoch"), py::arg("first"), py::arg("out"))
+            py::arg("epoch"), py::arg("first"), py::arg("out"), py::arg("num_threads") = 1)
         .def(
             "fill_blocks",
             [](const Order& order, std::uint64_t epoch, std::uint64_t first, std::uint64_t block,
@@ -86,9 +91,9 @@ void bind_order(py::module_& module) {
             },
             py::arg("epoch"), py::arg("first"), py::arg("block"), py::arg("stride"),
             py::arg("out"));
-    py::class_<Shuffle, Order>(module, "Shuffle")
+    py::class_<Shuffle, Order, std::shared_ptr<Shuffle>>(module, "Shuffle")
         .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("num_samples"), py::arg("seed"));
-    py::class_<Sequential, Order>(module, "Sequential")
+    py::class_<Sequential, Order, std::shared_ptr<Sequential>>(module, "Sequential")
         .def(py::init<std::uint64_t>(), py::arg("num_samples"));
 }
 

@@ -73,20 +73,31 @@ void check_counts(const Cursor& cursor) {
     check_at_most("skipped", cursor.skipped, "position", cursor.position);
 }
 
+// Whether an epoch of this order may be longer than base_size.
+bool may_repeat(const Cursor& cursor) {
+    return cursor.order_id == kMixtureOrderId || cursor.order_id == kWeightedOrderId ||
+           cursor.order_id >= kFirstUserOrderId;
+}
+
 void check_samples(const Cursor& cursor, bool has_deferred) {
     check_zero_for_samples("tokens_committed", cursor.tokens_committed);
     check_zero_for_samples("reader_position", cursor.reader_position);
     check_zero_for_samples("reader_offset", cursor.reader_offset);
     check_zero_for_samples("seq_len", cursor.seq_len);
     // The end of an epoch is position 0 of the next one, except while deferred ranges remain.
-    check_range("position", cursor.position, 0, cursor.base_size + (has_deferred ? 1 : 0));
+    if (!may_repeat(cursor)) {
+        check_range("position", cursor.position, 0, cursor.base_size + (has_deferred ? 1 : 0));
+    }
 }
 
 void check_rows(const Cursor& cursor) {
     if (cursor.seq_len == 0) {
         refuse("seq_len must be at least 1 for packed rows, got seq_len=0");
     }
-    check_at_most("reader_position", cursor.reader_position, "base_size", cursor.base_size);
+    if (!may_repeat(cursor)) {
+        check_at_most("reader_position", cursor.reader_position, "base_size", cursor.base_size);
+    }
+    check_range("reader_position", cursor.reader_position, 0, kSignedLimit);
     check_range("reader_offset", cursor.reader_offset, 0, kSignedLimit);
 }
 

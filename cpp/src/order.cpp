@@ -1,8 +1,11 @@
 #include "datacursor/order.hpp"
 
+#include <algorithm>
+#include <exception>
 #include <numeric>
 #include <string>
-#include <utility>
+#include <thread>
+#include <vector>
 
 #include "datacursor/error.hpp"
 
@@ -18,22 +21,65 @@ void require_below(std::uint64_t value, std::uint64_t limit, const char* name) {
     }
 }
 
-void require_range(std::uint64_t first, std::uint64_t count, std::uint64_t num_samples) {
-    if (count > num_samples || first > num_samples - count) {
+void require_range(std::uint64_t first, std::uint64_t count, std::uint64_t num_positions) {
+    if (count > num_positions || first > num_positions - count) {
         throw Error(ErrorKind::kArgument,
-                    "first + count must be at most num_samples=" + std::to_string(num_samples) +
+                    "first + count must be at most num_positions=" + std::to_string(num_positions) +
                         ", got first=" + std::to_string(first) +
                         ", count=" + std::to_string(count));
     }
 }
 
+// Fewer than this are filled before a second thread has started.
+constexpr std::size_t kMinPerThread = std::size_t{1} << 16;
+
+// Call part(first, count) for consecutive parts of [0, size), each on a thread of its own.
+template <class Part>
+void in_parallel(std::size_t size, std::size_t num_threads, Part part) {
+    const std::size_t per_thread = (size + num_threads - 1) / num_threads;
+    std::vector<std::exception_ptr> failures(num_threads);
+    const auto guarded = [&](std::size_t number) {
+        const std::size_t first = std::min(number * per_thread, size);
+        try {
+            part(first, std::min(per_thread, size - first));
+        } catch (...) {
+            failures[number] = std::current_exception();
+        }
+    };
+    std::vector<std::thread> threads;
+    threads.reserve(num_threads - 1);
+    for (std::size_t number = 1; number < num_threads; ++number) {
+        threads.emplace_back(guarded, number);
+    }
+    guarded(0);
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    for (const std::exception_ptr& failure : failures) {
+        if (failure != nullptr) {
+            std::rethrow_exception(failure);
+        }
+    }
+}
+
 }  // namespace
 
-Order::Order(std::uint64_t num_samples) : num_samples_(num_samples) {
-    if (num_samples == 0 || num_samples >> 63 != 0) {
-        throw Error(ErrorKind::kArgument, "num_samples must be in [1, 2**63), got num_samples=" +
-                                              std::to_string(num_samples));
+Order::Order(std::uint64_t num_samples, std::uint64_t num_positions)
+    : num_samples_(num_samples), num_positions_(num_positions) {
+    require_size(num_samples, "num_samples");
+    require_size(num_positions, "num_positions");
+}
+
+void Order::require_size(std::uint64_t value, const char* name) {
+    if (value == 0 || value >> 63 != 0) {
+        throw Error(ErrorKind::kArgument, std::string(name) + " must be in [1, 2**63), got " +
+                                              name + "=" + std::to_string(value));
     }
+}
+
+void Order::require_place(std::uint64_t epoch, std::uint64_t position, std::uint64_t limit) {
+    require_below(epoch, kEpochLimit, "epoch");
+    require_below(position, limit, "position");
 }
 
 std::shared_ptr<const Order::Epoch> Order::checked_epoch(std::uint64_t epoch) const {
@@ -42,8 +88,8 @@ std::shared_ptr<const Order::Epoch> Order::checked_epoch(std::uint64_t epoch) co
 }
 
 std::uint64_t Order::index_at(std::uint64_t epoch, std::uint64_t position) const {
-    require_below(position, num_samples_, "position");
-    return checked_epoch(epoch)->index_at(position);
+    require_place(epoch, position, num_positions_);
+    return epoch_at(epoch)->index_at(position);
 }
 
 std::uint64_t Order::position_of(std::uint64_t epoch, std::uint64_t index) const {
@@ -51,9 +97,21 @@ std::uint64_t Order::position_of(std::uint64_t epoch, std::uint64_t index) const
     return checked_epoch(epoch)->position_of(index);
 }
 
-void Order::fill(std::uint64_t epoch, std::uint64_t first, std::span<std::int64_t> out) const {
-    require_range(first, out.size(), num_samples_);
-    checked_epoch(epoch)->fill(first, out);
+void Order::fill(std::uint64_t epoch, std::uint64_t first, std::span<std::int64_t> out,
+                 std::size_t num_threads) const {
+    require_range(first, out.size(), num_positions_);
+    if (num_threads == 0) {
+        throw Error(ErrorKind::kArgument, "num_threads must be at least 1, got num_threads=0");
+    }
+    const std::shared_ptr<const Epoch> keyed = checked_epoch(epoch);
+    num_threads = std::min(num_threads, out.size() / kMinPerThread);
+    if (num_threads <= 1) {
+        keyed->fill(first, out);
+        return;
+    }
+    in_parallel(out.size(), num_threads, [&](std::size_t begin, std::size_t count) {
+        keyed->fill(first + begin, out.subspan(begin, count));
+    });
 }
 
 void Order::fill_blocks(std::uint64_t epoch, std::uint64_t first, std::uint64_t block,
@@ -68,10 +126,10 @@ void Order::fill_blocks(std::uint64_t epoch, std::uint64_t first, std::uint64_t 
     if (num_blocks == 0) {
         return;
     }
-    require_range(first, block, num_samples_);
-    if (num_blocks - 1 > (num_samples_ - first - block) / stride) {
+    require_range(first, block, num_positions_);
+    if (num_blocks - 1 > (num_positions_ - first - block) / stride) {
         throw Error(ErrorKind::kArgument,
-                    "the last block must end by num_samples=" + std::to_string(num_samples_) +
+                    "the last block must end by num_positions=" + std::to_string(num_positions_) +
                         ", got first=" + std::to_string(first) +
                         ", stride=" + std::to_string(stride) + ", " + std::to_string(num_blocks) +
                         " blocks of " + std::to_string(block));
@@ -105,17 +163,15 @@ private:
     Permutation permutation_;
 };
 
-Shuffle::Shuffle(std::uint64_t num_samples, std::uint64_t seed) : Order(num_samples), seed_(seed) {}
+Shuffle::Shuffle(std::uint64_t num_samples, std::uint64_t seed)
+    : Order(num_samples, num_samples), seed_(seed) {}
 
 std::shared_ptr<const Order::Epoch> Shuffle::epoch_at(std::uint64_t epoch) const {
-    const std::scoped_lock lock(mutex_);
-    if (cached_ == nullptr || cached_epoch_ != epoch) {
+    return epochs_.get(epoch, [&] {
         const PermutationKey key{
             .seed = seed_, .epoch = epoch, .order_id = static_cast<std::uint64_t>(kId)};
-        cached_ = std::make_shared<const ShuffleEpoch>(num_samples(), key);
-        cached_epoch_ = epoch;
-    }
-    return cached_;
+        return std::make_shared<const ShuffleEpoch>(num_samples(), key);
+    });
 }
 
 class Sequential::SequentialEpoch final : public Epoch {
@@ -128,7 +184,7 @@ public:
 };
 
 Sequential::Sequential(std::uint64_t num_samples)
-    : Order(num_samples), only_(std::make_shared<const SequentialEpoch>()) {}
+    : Order(num_samples, num_samples), only_(std::make_shared<const SequentialEpoch>()) {}
 
 std::shared_ptr<const Order::Epoch> Sequential::epoch_at(std::uint64_t /*epoch*/) const {
     return only_;

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datacursor.block_shuffle import BlockShuffle as BlockShuffle
     from datacursor.cursor import Cursor as Cursor
     from datacursor.errors import ArgumentError as ArgumentError
     from datacursor.errors import CommitError as CommitError
@@ -22,16 +23,20 @@ if TYPE_CHECKING:
     from datacursor.errors import StaleIteratorError as StaleIteratorError
     from datacursor.ledger.writer import Ledger as Ledger
     from datacursor.loader import CursorLoader as CursorLoader
+    from datacursor.mixture import Mixture as Mixture
     from datacursor.order import Order as Order
     from datacursor.order import Sequential as Sequential
     from datacursor.order import Shuffle as Shuffle
     from datacursor.packing import PackedSampler as PackedSampler
     from datacursor.plan import PackingPlan as PackingPlan
     from datacursor.sampler import CursorSampler as CursorSampler
+    from datacursor.subset import Subset as Subset
     from datacursor.tokens import TokenCorpus as TokenCorpus
+    from datacursor.weighted import Weighted as Weighted
 
 _MODULE_OF = {
     "ArgumentError": "errors",
+    "BlockShuffle": "block_shuffle",
     "CommitError": "errors",
     "CorpusError": "errors",
     "Cursor": "cursor",
@@ -43,13 +48,16 @@ _MODULE_OF = {
     "DeliveryError": "errors",
     "Ledger": "ledger.writer",
     "LedgerError": "errors",
+    "Mixture": "mixture",
     "Order": "order",
     "PackedSampler": "packing",
     "PackingPlan": "plan",
     "Sequential": "order",
     "Shuffle": "order",
     "StaleIteratorError": "errors",
+    "Subset": "subset",
     "TokenCorpus": "tokens",
+    "Weighted": "weighted",
     "__version__": "_core",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both

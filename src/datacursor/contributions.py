@@ -134,10 +134,12 @@ class Contributions(ABC):
     packing_id: int
     seq_len: int
 
-    def __init__(self, order: Order, fingerprint: bytes, *, data_unverified: bool) -> None:
+    def __init__(
+        self, order: Order, base_size: int, fingerprint: bytes, *, data_unverified: bool
+    ) -> None:
         """Keep the order and the identity of the data."""
         self.order = order
-        self.base_size = order.num_samples
+        self.base_size = base_size
         self.fingerprint = fingerprint
         self.data_unverified = data_unverified
 
@@ -206,7 +208,7 @@ class SampleContributions(Contributions):
         return {}
 
     def num_positions(self, cursor: Cursor) -> int:
-        """Return the number of samples."""
+        """Return the positions of the order."""
         return self.order.num_positions(cursor.epoch)
 
     def advance(self, cursor: Cursor, count: int) -> Advance:

@@ -26,7 +26,15 @@ DROP_LAST = 1 << 0  # critical_flags
 DATA_UNVERIFIED = 1 << 0  # optional_flags
 DEFERRED_EXTENSION = 0x8001
 PHASE_EXTENSION = 0x8002
-ORDER_NAMES = {1: "shuffle-1", 2: "sequential-1", 3: "block-shuffle-1", 4: "mixture-1"}
+ORDER_NAMES = {
+    1: "shuffle-1",
+    2: "sequential-1",
+    3: "block-shuffle-1",
+    4: "mixture-1",
+    5: "weighted-1",
+    6: "subset-1",
+}
+_PERMUTATION_IDS = (1, 2, 3)  # base_size is the length of an epoch
 PACKING_NAMES = {0: "none", 1: "concat", 2: "best_fit", 3: "chunk"}
 ACCEPTED_BITS = {  # optional_flags: differences that a load was told to accept
     "fingerprint": 8,
@@ -63,7 +71,8 @@ class Cursor(_Recorded):
         minor: 0, or the minor format version of the newer release that wrote it.
         critical_flags: Bit 0 drop_last; every other bit is refused.
         optional_flags: Bit 0 data unverified, bits 8 to 15 accepted differences; others are kept.
-        order_id: 1 shuffle, 2 sequential, 3 block, 4 mixture, or 0x8000 and above for your own.
+        order_id: 1 shuffle, 2 sequential, 3 block, 4 mixture, 5 weighted, 6 subset, or 0x8000
+            and above for your own.
         packing_id: 0 none (samples), 1 concat, 2 best_fit, 3 chunk.
         data_fingerprint: 16 bytes, digest of the data's content.
         plan_digest: 16 bytes, digest of the parameters that have no field of their own.
@@ -71,7 +80,7 @@ class Cursor(_Recorded):
         seed: The user's number, 0 <= seed < 2**64.
         epoch: Pass over the data, 0 <= epoch < 2**40.
         position: Contributions committed in this epoch; for samples below base_size, or equal
-            to it while ranges are deferred.
+            to it while ranges are deferred, unless the order may repeat (4, 5, 0x8000 and above).
         updates_committed: Running total of optimizer updates.
         tokens_committed: Running total of tokens; 0 for samples.
         reader_position: Place in the document order (best_fit: window); 0 for samples.
@@ -295,13 +304,17 @@ def _fields_of(cursor: Cursor) -> dict[str, Any]:
 
 
 def _place(cursor: Cursor) -> list[str]:
+    is_permutation = cursor.order_id in _PERMUTATION_IDS
+    if cursor.packing_id == 0 and not is_permutation:
+        return [f"sample {cursor.position:,}"]
     if cursor.packing_id == 0:
         share = 100 * cursor.position / cursor.base_size
         return [f"sample {cursor.position:,} / {cursor.base_size:,} ({share:.1f} %)"]
     parts = [f"row {cursor.position:,}"]
     packing = PACKING_NAMES[cursor.packing_id]
     if packing == "concat":
-        place = f"{cursor.reader_position:,} / {cursor.base_size:,}"
+        place = f"{cursor.reader_position:,}"
+        place += f" / {cursor.base_size:,}" if is_permutation else ""
         parts.append(f"document {place} + {cursor.reader_offset:,} tokens")
     elif packing == "best_fit":
         parts.append(f"window {cursor.reader_position:,} + {cursor.reader_offset:,} rows")

@@ -7,42 +7,55 @@ changes; a new one gets a new id.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, MAX_SEED, require_bool, require_integer
-from datacursor.errors import ArgumentError
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, MAX_SEED, require_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_MAX_THREADS = 1024
+
 # Part of the persistent format; add, never change. 0x8000 and above are free for users.
 SHUFFLE_ID = 1
 SEQUENTIAL_ID = 2
+BLOCK_SHUFFLE_ID = 3
+MIXTURE_ID = 4
+WEIGHTED_ID = 5
+SUBSET_ID = 6
 
 
 class Order(ABC):
-    """One permutation of [0, num_samples) for every epoch.
+    """Which index comes at each position, for every epoch.
 
     A subclass sets `order_id` (0x8000 to 0xFFFF for your own), passes its sizes to
     `__init__` and defines `fill` and `position_of`, both pure functions of their
     arguments. The cursor stores the id, the seed and a digest of `parameters`, so a
     change of any of them is noticed when a run is resumed.
 
+    An order is a permutation of [0, num_samples) in every epoch unless it says
+    `is_permutation = False`; then it defines `num_positions` too.
+
     Attributes:
         order_id: Names the order in every cursor, 1 <= order_id < 2**16.
+        is_permutation: Whether every epoch holds every index exactly once.
+        is_endless: Whether an epoch is longer than any run; 2**55 positions or more.
         num_samples: Number of indices, 1 <= num_samples < 2**63.
         seed: The user's number, 0 <= seed < 2**64.
     """
 
     order_id: int
+    is_permutation: ClassVar[bool] = True
+    is_endless: bool = False
 
     def __init__(self, num_samples: int, seed: int = 0) -> None:
         """Check and keep the two numbers every order has."""
-        if not isinstance(self, _CoreOrder):
+        if not isinstance(self, CoreOrder):
             order_id = getattr(self, "order_id", None)
             if order_id is None:
                 raise TypeError(f"{type(self).__name__} must set order_id, 0x8000 to 0xFFFF")
@@ -51,9 +64,19 @@ class Order(ABC):
         self.seed = require_integer("seed", seed, 0, MAX_SEED)
 
     @property
-    def parameters(self) -> dict[str, int | str]:
-        """What decides the order besides its id, its size and its seed."""
+    def parameters(self) -> dict[str, Any]:
+        """What decides the order besides its id, its size and its seed, as JSON values."""
         return {}
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """All that decides the order, as JSON values."""
+        return {
+            "order_id": self.order_id,
+            "num_samples": self.num_samples,
+            "seed": self.seed,
+            "parameters": self.parameters,
+        }
 
     @abstractmethod
     def fill(self, epoch: int, first: int, out: NDArray[np.int64]) -> None:
@@ -67,7 +90,7 @@ class Order(ABC):
             out: Array of shape (count,), int64, C-contiguous; overwritten. Owned by the caller.
 
         Raises:
-            ArgumentError: epoch is out of range, first + count exceeds num_samples, or out has
+            ArgumentError: epoch is out of range, first + count exceeds num_positions, or out has
                 another dtype, rank or layout, or is read-only.
             TypeError: out is no array.
         """
@@ -81,7 +104,8 @@ class Order(ABC):
             index: Element of the data set, 0 <= index < num_samples.
 
         Raises:
-            ArgumentError: An argument is out of range.
+            ArgumentError: An argument is out of range, or the order does not hold the index
+                exactly once.
         """
 
     def index_at(self, epoch: int, position: int) -> int:
@@ -89,12 +113,12 @@ class Order(ABC):
 
         Args:
             epoch: Pass over the data, 0 <= epoch < 2**40.
-            position: Place in the epoch's order, 0 <= position < num_samples.
+            position: Place in the epoch's order, 0 <= position < num_positions(epoch).
 
         Raises:
             ArgumentError: An argument is out of range.
         """
-        position = require_integer("position", position, 0, self.num_samples)
+        position = require_integer("position", position, 0, self.num_positions(epoch))
         return int(self.indices(epoch, position, 1)[0])
 
     def indices(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
@@ -111,8 +135,9 @@ class Order(ABC):
         Raises:
             ArgumentError: An argument is out of range.
         """
-        first = require_integer("first", first, 0, self.num_samples + 1)
-        count = require_integer("count", count, 0, self.num_samples - first + 1)
+        num_positions = self.num_positions(epoch)
+        first = require_integer("first", first, 0, num_positions + 1)
+        count = require_integer("count", count, 0, num_positions - first + 1)
         out = np.empty(count, dtype=np.int64)
         self.fill(epoch, first, out)
         return out
@@ -133,8 +158,8 @@ class Order(ABC):
             out: Array of shape (k * block,), int64, C-contiguous; overwritten.
 
         Raises:
-            ArgumentError: A position lies outside [0, num_samples), or out has another dtype,
-                rank or layout, or is read-only.
+            ArgumentError: A position lies outside the epoch, or out has another dtype, rank or
+                layout, or is read-only.
             TypeError: out is no array.
         """
         block = require_integer("block", block, 1, MAX_COUNT)
@@ -144,7 +169,17 @@ class Order(ABC):
             self.fill(epoch, first + place // block * stride, out[place : place + block])
 
     def num_positions(self, epoch: int) -> int:
-        """Return the number of positions of one epoch: num_samples, in every epoch."""
+        """Return the number of positions of one epoch.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+
+        Returns:
+            num_samples in every epoch, for a permutation.
+
+        Raises:
+            ArgumentError: epoch is out of range.
+        """
         require_integer("epoch", epoch, 0, MAX_EPOCH)
         return self.num_samples
 
@@ -159,8 +194,8 @@ class Order(ABC):
         return hash(self._identity)
 
     @property
-    def _identity(self) -> tuple[object, ...]:
-        return self.order_id, self.num_samples, self.seed, tuple(sorted(self.parameters.items()))
+    def _identity(self) -> str:
+        return json.dumps(self.description, sort_keys=True)
 
     def __repr__(self) -> str:
         """Show the class and what decides the order."""
@@ -168,53 +203,73 @@ class Order(ABC):
         return f"{type(self).__name__}({self.num_samples}, seed={self.seed}{shown})"
 
 
-class _CoreOrder(Order):
+class CoreOrder(Order):
     """An order computed by the C++ core."""
 
     def __init__(self, num_samples: int, seed: int = 0) -> None:
         super().__init__(num_samples, seed)
         self._core = self._make_core()
+        self._num_positions = self._core.num_positions
 
     @abstractmethod
     def _make_core(self) -> _core.Order: ...
 
+    def num_positions(self, epoch: int) -> int:
+        """As `Order.num_positions`."""
+        require_integer("epoch", epoch, 0, MAX_EPOCH)
+        return self._num_positions
+
     def index_at(self, epoch: int, position: int) -> int:
+        """As `Order.index_at`."""
         return self._core.index_at(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
-            require_integer("position", position, 0, self.num_samples),
+            require_integer("position", position, 0, self._num_positions),
         )
 
     def position_of(self, epoch: int, index: int) -> int:
+        """As `Order.position_of`."""
         return self._core.position_of(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
             require_integer("index", index, 0, self.num_samples),
         )
 
-    def fill(self, epoch: int, first: int, out: NDArray[np.int64]) -> None:
+    def fill(self, epoch: int, first: int, out: NDArray[np.int64], *, num_threads: int = 1) -> None:
+        """As `Order.fill`, shared out among up to num_threads threads.
+
+        A thread pays from about 10**6 indices on. The GIL is released.
+        """
         _require_array(out)
         self._core.fill(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
-            require_integer("first", first, 0, self.num_samples + 1),
+            require_integer("first", first, 0, self._num_positions + 1),
             out,
+            require_integer("num_threads", num_threads, 1, _MAX_THREADS + 1),
         )
 
     def fill_blocks(
         self, epoch: int, first: int, block: int, stride: int, out: NDArray[np.int64]
     ) -> None:
+        """As `Order.fill_blocks`."""
         _require_array(out)
         self._core.fill_blocks(
             require_integer("epoch", epoch, 0, MAX_EPOCH),
-            require_integer("first", first, 0, self.num_samples + 1),
+            require_integer("first", first, 0, self._num_positions + 1),
             require_integer("block", block, 1, MAX_COUNT),
             require_integer("stride", stride, 1, MAX_COUNT),
             out,
         )
 
-    def __reduce__(self) -> tuple[type[_CoreOrder], tuple[int, int]]:
-        return type(self), (self.num_samples, self.seed)
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        del state["_core"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._core = self._make_core()
 
 
-class Shuffle(_CoreOrder):
+class Shuffle(CoreOrder):
     """A pseudo-random permutation of [0, num_samples), a new one each epoch.
 
     A Feistel network keyed by (seed, epoch): no table, no state, bijective for every
@@ -244,7 +299,7 @@ class Shuffle(_CoreOrder):
         return _core.Shuffle(self.num_samples, self.seed)
 
 
-class Sequential(_CoreOrder):
+class Sequential(CoreOrder):
     """The natural order: index == position in every epoch.
 
     Args:
@@ -265,31 +320,3 @@ class Sequential(_CoreOrder):
 def _require_array(out: object) -> None:
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out must be a numpy array of int64, got {type(out).__name__}")
-
-
-def choose_order(
-    order: Order | None, num_elements: int, *, shuffle: bool, seed: int, noun: str
-) -> Order:
-    """Return the given order, or the one that shuffle and seed ask for.
-
-    Raises:
-        ArgumentError: There are no elements, the order covers another number of them, or
-            another seed is asked for than the order has.
-    """
-    require_bool("shuffle", shuffle)
-    require_integer(f"num_{noun}", num_elements, 1, MAX_COUNT)
-    if order is None:
-        return Shuffle(num_elements, seed) if shuffle else Sequential(num_elements, seed)
-    if seed not in (0, _require_order(order, num_elements, noun).seed):
-        raise ArgumentError(f"seed must be left to the order, got seed={seed}, {order!r}")
-    return order
-
-
-def _require_order(order: object, num_elements: int, noun: str) -> Order:
-    if not isinstance(order, Order):
-        raise TypeError(f"order must be a datacursor.Order, got {type(order).__name__}")
-    if order.num_samples != num_elements:
-        raise ArgumentError(
-            f"order must cover num_{noun}={num_elements}, got order.num_samples={order.num_samples}"
-        )
-    return order

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datacursor import _core
+from datacursor.choose_order import choose_order
 from datacursor.contributions import Advance, Contributions, Layout, last_round_ranges
 from datacursor.cursor import Cursor
 from datacursor.errors import ArgumentError, CursorMismatchError
 from datacursor.layout import make_layout
-from datacursor.order import choose_order
-from datacursor.plan import PackingPlan, Reader, RowBlock
+from datacursor.plan import PackingPlan
+from datacursor.row_block import Reader, RowBlock
 from datacursor.rows import RowDataset, RowIndex
 from datacursor.sampler import CursorSampler
 from datacursor.tokens import TokenCorpus
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from datacursor.order import Order
 
@@ -33,7 +34,7 @@ class RowContributions(Contributions):
 
     def __init__(self, plan: PackingPlan, fingerprint: bytes) -> None:
         """Take the plan and the fingerprint of the corpus it was made for."""
-        super().__init__(plan.order, fingerprint, data_unverified=False)
+        super().__init__(plan.order, plan.base_size, fingerprint, data_unverified=False)
         self.plan = plan
         self.packing_id = plan.packing_id
         self.seq_len = plan.seq_len
@@ -160,7 +161,7 @@ class PackedSampler(CursorSampler):
         seed: Key of all epochs.
         drop_last: Drop an incomplete last round of all ranks.
         accumulation_steps: Micro-batches in an update.
-        order: An `Order` over the documents.
+        order: An `Order` over the documents, or documents in the order to read them.
         tail: "pad" fills the epoch's last row with padding, "drop" leaves its tokens out.
         bos: Token put before every document, or None.
         eos: Token put after every document, or None.
@@ -202,7 +203,7 @@ class PackedSampler(CursorSampler):
         seed: int = 0,
         drop_last: bool = False,
         accumulation_steps: int = 1,
-        order: Order | None = None,
+        order: Order | ArrayLike | None = None,
         tail: str = "pad",
         bos: int | None = None,
         eos: int | None = None,

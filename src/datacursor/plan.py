@@ -7,8 +7,7 @@ position is a `Reader` of two integers, so any row is planned without the rows b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,73 +19,21 @@ from datacursor.checks import (
     require_choice,
     require_integer,
 )
+from datacursor.choose_order import choose_order
+from datacursor.document_stream import DocumentStream
 from datacursor.errors import ArgumentError
-from datacursor.order import Order, choose_order
-from datacursor.skip_table import Lengths, SkipTable
+from datacursor.row_block import PlanStats, Reader, RowBlock
+from datacursor.skip_table import Lengths
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
+
+    from datacursor.order import Order
 
 CONCAT_ID = 1
 _MAX_SEQ_LEN = 2**31
 _MIN_DOCUMENTS = 64  # read from the order at a time, so that short calls cost little
 _MAX_DOCUMENTS = 65536
-
-
-class Reader(NamedTuple):
-    """Where a row begins: a place in the document order and tokens of that document read."""
-
-    position: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class RowBlock:
-    """Consecutive rows of an epoch.
-
-    Attributes:
-        spans: Parts of documents (document, start, stop), int64 of shape (m, 3); bos and eos
-            count as tokens.
-        row_offsets: Row r holds spans[row_offsets[r] : row_offsets[r + 1]]; int64.
-        reader: Where the next row begins.
-    """
-
-    spans: NDArray[np.int64]
-    row_offsets: NDArray[np.int64]
-    reader: Reader
-
-
-@dataclass(frozen=True, slots=True)
-class PlanStats:
-    """What packing does to one epoch; counts of tokens include bos and eos.
-
-    Attributes:
-        num_rows: Rows.
-        num_tokens: Tokens of documents in them.
-        num_padding: Padding tokens in them.
-        num_left: Tokens after the last row, dropped by tail="drop".
-        num_documents: Documents, empty ones included.
-        num_empty: Documents without a token, stepped over.
-        num_split: Documents that continue in a further row.
-        num_spans: Parts of documents in all rows.
-        sum_squares: Sum of squared span lengths, the attention's work.
-    """
-
-    num_rows: int
-    num_tokens: int
-    num_padding: int
-    num_left: int
-    num_documents: int
-    num_empty: int
-    num_split: int
-    num_spans: int
-    sum_squares: int
-
-    @property
-    def density(self) -> float:
-        """Share of the rows' places that hold tokens of documents; 1 for no rows."""
-        places = self.num_tokens + self.num_padding
-        return self.num_tokens / places if places else 1.0
 
 
 class PackingPlan:
@@ -102,7 +49,8 @@ class PackingPlan:
         long_documents: None or "split": what concat does with every document.
         seed: Key of all epochs, 0 <= seed < 2**64.
         shuffle: A new order of documents each epoch; False keeps the natural order.
-        order: An `Order` over the documents, instead of shuffle and seed.
+        order: An `Order` over the documents, or documents in the order to read them, instead of
+            shuffle and seed.
         tail: "pad" fills the epoch's last row, "drop" leaves its tokens out.
         bos: Token id put before every document, or None.
         eos: Token id put after every document, or None.
@@ -132,7 +80,7 @@ class PackingPlan:
         long_documents: str | None = None,
         seed: int = 0,
         shuffle: bool = True,
-        order: Order | None = None,
+        order: Order | ArrayLike | None = None,
         tail: str = "pad",
         bos: int | None = None,
         eos: int | None = None,
@@ -149,13 +97,12 @@ class PackingPlan:
         self.bos = optional_integer("bos", bos, 0, 2**63)
         self.eos = optional_integer("eos", eos, 0, 2**63)
         self._source = lengths if hasattr(lengths, "shards") else _own_lengths(lengths)
-        self._lengths = self._make_lengths()
-        self.base_size = self._lengths.index.num_documents
+        lengths = self._make_lengths()
+        self.base_size = lengths.index.num_documents
         self.order = choose_order(
             order, self.base_size, shuffle=shuffle, seed=seed, noun="documents"
         )
-        self.num_tokens = self._lengths.num_tokens
-        self._skip_table: SkipTable | None = None
+        self._stream = DocumentStream(lengths, self.order)
 
     @property
     def parameters(self) -> dict[str, int | str | bool | None]:
@@ -169,12 +116,12 @@ class PackingPlan:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is made again from the rest."""
-        return self.__dict__ | {"_lengths": None, "_skip_table": None}
+        return self.__dict__ | {"_stream": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore, and borrow the lengths again."""
         self.__dict__.update(state)
-        self._lengths = self._make_lengths()
+        self._stream = DocumentStream(self._make_lengths(), self.order)
 
     def __repr__(self) -> str:
         """Show what decides the rows."""
@@ -186,7 +133,9 @@ class PackingPlan:
         return self.num_rows(0)
 
     def num_rows(self, epoch: int, *, phase: int = 0) -> int:
-        """Return the number of rows of one epoch, in O(1).
+        """Return the number of rows of one epoch.
+
+        O(1) if the order is a permutation; else the epoch's tokens are counted once.
 
         Args:
             epoch: Pass over the data, 0 <= epoch < 2**40.
@@ -197,7 +146,7 @@ class PackingPlan:
             ArgumentError: An argument is out of range.
         """
         require_integer("epoch", epoch, 0, MAX_EPOCH)
-        places = self.num_tokens + require_integer("phase", phase, 0, self.seq_len)
+        places = self._stream.num_tokens(epoch) + require_integer("phase", phase, 0, self.seq_len)
         return places // self.seq_len if self.tail == "drop" else -(-places // self.seq_len)
 
     def rows(
@@ -241,8 +190,10 @@ class PackingPlan:
             ArgumentError: The epoch has no such rows, or the reader cannot be right.
         """
         first, count = self._require_rows(epoch, first, count, phase)
-        position = require_integer("reader.position", reader[0], 0, self.base_size + 1)
+        num_documents = self._stream.num_documents(epoch)
+        position = require_integer("reader.position", reader[0], 0, num_documents + 1)
         offset = require_integer("reader.offset", reader[1], 0, 2**63)
+        lengths = self._stream.lengths
         spans: list[NDArray[np.int64]] = []
         row_ends = np.empty(count, dtype=np.int64)
         num_rows = num_spans = 0
@@ -256,11 +207,11 @@ class PackingPlan:
             out = np.empty((len(documents) + count - num_rows, 3), dtype=np.int64)
             ends = row_ends[num_rows:]
             read, offset, filled, added, ended = _core.concat(
-                self._lengths.index,
+                lengths.index,
                 documents,
                 seq_len=self.seq_len,
-                num_virtual=self._lengths.num_virtual,
-                keep_empty=self._lengths.keep_empty,
+                num_virtual=lengths.num_virtual,
+                keep_empty=lengths.keep_empty,
                 offset=offset,
                 filled=filled,
                 spans=out,
@@ -290,18 +241,11 @@ class PackingPlan:
         token = row * self.seq_len - phase
         if token <= 0:
             return Reader(0, 0)
-        if self._skip_table is None or self._skip_table.epoch != epoch:
-            self._skip_table = SkipTable(self._lengths, self.order, epoch)
-        return Reader(*self._skip_table.find(token))
+        return Reader(*self._stream.locate(epoch, token))
 
     def is_inside(self, epoch: int, reader: Reader) -> bool:
         """Return whether a reader's document is longer than its offset, in O(1)."""
-        if reader.position >= self.base_size:
-            return False
-        document = self.order.index_at(epoch, reader.position)
-        length = int(self._lengths.index.lengths(document, 1)[0])
-        has_virtual = length > 0 or self.keep_empty
-        return reader.offset < length + (self._lengths.num_virtual if has_virtual else 0)
+        return self._stream.is_inside(epoch, *reader)
 
     def stats(self, epoch: int) -> PlanStats:
         """Return what packing does to one epoch, by planning all of it.
@@ -327,9 +271,9 @@ class PackingPlan:
             num_rows=num_rows,
             num_tokens=num_tokens,
             num_padding=num_rows * self.seq_len - num_tokens,
-            num_left=self.num_tokens - num_tokens,
-            num_documents=self.base_size,
-            num_empty=self._lengths.num_empty,
+            num_left=self._stream.num_tokens(epoch) - num_tokens,
+            num_documents=self._stream.num_documents(epoch),
+            num_empty=self._stream.num_empty(epoch),
             num_split=num_split,
             num_spans=num_spans,
             sum_squares=sum_squares,
@@ -347,9 +291,9 @@ class PackingPlan:
 
     def _documents(self, epoch: int, position: int, num_rows: int) -> NDArray[np.int64]:
         """Return documents from a place on, about as many as so many rows need."""
-        mean = max(1, self.num_tokens // self.base_size)
+        mean = max(1, self._stream.lengths.num_tokens // self.base_size)
         wanted = min(max(num_rows * self.seq_len // mean + 1, _MIN_DOCUMENTS), _MAX_DOCUMENTS)
-        return self.order.indices(epoch, position, min(wanted, self.base_size - position))
+        return self._stream.documents(epoch, position, wanted)
 
     def _require_rows(self, epoch: int, first: int, count: int, phase: int) -> tuple[int, int]:
         num_rows = self.num_rows(epoch, phase=phase)
@@ -358,7 +302,7 @@ class PackingPlan:
 
     def _require_last_row(self, row: int, filled: int, phase: int, epoch: int) -> None:
         """Raise unless the documents may end inside this row: the reader fits its row."""
-        expected = (self.num_tokens + phase) % self.seq_len
+        expected = (self._stream.num_tokens(epoch) + phase) % self.seq_len
         is_last = row == self.num_rows(epoch, phase=phase) - 1
         if not is_last or filled != expected or self.tail == "drop":
             raise ArgumentError(

@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler, get_worker_info
 
 from datacursor.checks import MAX_EPOCH, require_integer
+from datacursor.choose_order import choose_order
 from datacursor.commits import CommitTracker, Uncommitted
 from datacursor.contributions import Contributions, Layout, SampleContributions
 from datacursor.cursor import Cursor
@@ -18,11 +19,11 @@ from datacursor.datasets import as_dataset, fingerprint_of
 from datacursor.errors import ArgumentError, CommitError
 from datacursor.issuing import SamplerIterator
 from datacursor.layout import make_layout
-from datacursor.order import Order, Sequential, choose_order
+from datacursor.order import Order, Sequential
 from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
 # Micro-batches without any commit that look like a forgotten commit. Those only issued may
 # wait in a loader's queues, so they must be more.
@@ -54,7 +55,8 @@ class CursorSampler(DistributedSampler[int]):
         drop_last: Drop an incomplete last round of all ranks; else it is filled with marked
             repeats (with one rank: a short batch).
         accumulation_steps: Micro-batches in an update.
-        order: An `Order` over the samples, instead of shuffle and seed.
+        order: An `Order` over the samples, or indices in the order in which they come, instead
+            of shuffle and seed.
         fingerprint: Names the content of the data, so that other data is refused at resume:
             text or bytes. None takes the data set's own (`fingerprint`, `_fingerprint`), else
             only its length is compared.
@@ -83,14 +85,14 @@ class CursorSampler(DistributedSampler[int]):
         seed: int = 0,
         drop_last: bool = False,
         accumulation_steps: int = 1,
-        order: Order | None = None,
+        order: Order | ArrayLike | None = None,
         fingerprint: str | bytes | None = None,
     ) -> None:
         dataset = as_dataset(dataset_or_num_samples)
         order = choose_order(order, len(dataset), shuffle=shuffle, seed=seed, noun="samples")
         identity = fingerprint_of(dataset, fingerprint)
         contributions = SampleContributions(
-            order, identity or bytes(16), data_unverified=identity is None
+            order, len(dataset), identity or bytes(16), data_unverified=identity is None
         )
         layout = make_layout(num_replicas, rank, batch_size, accumulation_steps, drop_last)
         self._set_up(dataset, contributions, layout)

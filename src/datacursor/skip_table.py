@@ -54,9 +54,15 @@ class SkipTable:
         self.epoch = epoch
         self._lengths = lengths
         self._order = order
-        self._num_documents = lengths.index.num_documents
-        self._totals = np.zeros(-(-self._num_documents // _STRIDE), dtype=np.int64)
+        self._num_documents = order.num_positions(epoch)
+        self._totals = np.zeros(0, dtype=np.int64)
         self._num_known = 0
+
+    def num_tokens(self) -> int:
+        """Return the tokens of the whole epoch."""
+        while self._num_known * _STRIDE < self._num_documents:
+            self._extend()
+        return int(self._totals[self._num_known - 1])
 
     def find(self, token: int) -> tuple[int, int]:
         """Return where a reader stands that has read `token` tokens, 0 < token <= all.
@@ -90,6 +96,8 @@ class SkipTable:
             )
         count = min(_MAX_DOCUMENTS, self._num_documents - first)
         stop = self._num_known + -(-count // _STRIDE)
+        if stop > len(self._totals):
+            self._totals = np.resize(self._totals, max(stop, 2 * len(self._totals)))
         _core.count_tokens(
             self._lengths.index,
             self._order.indices(self.epoch, first, count),

@@ -324,10 +324,10 @@ BOOST_AUTO_TEST_CASE(the_end_of_an_epoch_is_a_position_only_while_ranges_are_def
 
 BOOST_AUTO_TEST_CASE(every_field_is_held_to_its_range) {
     check_invalid(with(samples(), [](Cursor& c) { c.order_id = 0; }),
-                  "order_id must be in [1, 4] or at least 32768, got order_id=0; "
+                  "order_id must be in [1, 6] or at least 32768, got order_id=0; "
                   "if a newer release wrote it, upgrade datacursor");
-    check_invalid(with(samples(), [](Cursor& c) { c.order_id = 5; }),
-                  "order_id must be in [1, 4] or at least 32768, got order_id=5; "
+    check_invalid(with(samples(), [](Cursor& c) { c.order_id = 7; }),
+                  "order_id must be in [1, 6] or at least 32768, got order_id=7; "
                   "if a newer release wrote it, upgrade datacursor");
     check_invalid(with(samples(), [](Cursor& c) { c.packing_id = 4; }),
                   "packing_id must be in [0, 3], got packing_id=4; "
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(samples_have_no_reader_and_no_tokens) {
 }
 
 BOOST_AUTO_TEST_CASE(a_bad_field_under_a_good_checksum_is_refused) {
-    check_refused(with_byte(encoded(samples()), 20, 0), "order_id must be in [1, 4]");
+    check_refused(with_byte(encoded(samples()), 20, 0), "order_id must be in [1, 6]");
     check_refused(with_byte(encoded(samples()), 80, 10), "position must be in [0, 10)");
 }
 

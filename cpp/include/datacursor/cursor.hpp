@@ -14,8 +14,9 @@
 //                                   differences accepted at a load: bit 8 fingerprint,
 //                                   9 base_size, 10 seed, 11 order, 12 packing, 13 plan,
 //                                   14 seq_len, 15 drop_last; an unknown bit is kept
-//     20     2   order_id           1 shuffle, 2 sequential, 3 block, 4 mixture;
-//                                   0x8000 and above: the user's own
+//     20     2   order_id           1 shuffle, 2 sequential, 3 block, 4 mixture, 5 weighted,
+//                                   6 subset; 0x8000 and above: the user's own.
+//                                   Mixtures, weighted and users' orders may repeat elements
 //     22     2   packing_id         0 none (samples), 1 concat, 2 best_fit, 3 chunk
 //     24    16   data_fingerprint   digest of the data's content
 //     40    16   plan_digest        digest of all parameters that have no field of their own
@@ -24,10 +25,11 @@
 //     72     8   epoch              below 2^40
 //     80     8   position           contributions committed in this epoch; below 2^63, for
 //                                   samples below base_size (equal while ranges are deferred)
+//                                   unless the order may repeat
 //     88     8   updates_committed  running total
 //     96     8   tokens_committed   running total; 0 for samples
 //    104     8   reader_position    place in the document order (best_fit: window), at most
-//                                   base_size; 0 for samples
+//                                   base_size unless the order may repeat; 0 for samples
 //    112     8   reader_offset      tokens of that document already read (best_fit: row in
 //                                   window), below 2^63; 0 for samples
 //    120    16   identity_digest    multiset hash of what was committed in this epoch
@@ -78,7 +80,9 @@ inline constexpr std::size_t kMaxExtensionsSize = kMaxRecordSize - kMinRecordSiz
 
 inline constexpr std::uint32_t kDropLast = 1U << 0U;  // critical_flags
 
-inline constexpr std::uint16_t kLastOrderId = 4;
+inline constexpr std::uint16_t kMixtureOrderId = 4;
+inline constexpr std::uint16_t kWeightedOrderId = 5;
+inline constexpr std::uint16_t kLastOrderId = 6;
 inline constexpr std::uint16_t kFirstUserOrderId = 0x8000;
 inline constexpr std::uint16_t kLastPackingId = 3;
 

@@ -49,6 +49,24 @@ struct PermutationKey {
     std::uint64_t tweak_stream = 0xFFFF;
 };
 
+// What a sub-permutation is for, so that no two uses share numbers; part of the
+// persistent format; add, never change.
+enum class Purpose : std::uint64_t {
+    kBlockWindow = 1,
+    kPackingWindow = 2,
+    kMixtureBlock = 3,
+};
+
+inline constexpr std::uint64_t kSubPermutationLimit = std::uint64_t{1} << 55;
+
+// Return the key of the sub-permutation with this number. Requires: number < kSubPermutationLimit.
+[[nodiscard]] constexpr PermutationKey sub_permutation(PermutationKey key, Purpose purpose,
+                                                       std::uint64_t number) noexcept {
+    key.rounds_stream = (static_cast<std::uint64_t>(purpose) << 56) + number;
+    key.tweak_stream = key.rounds_stream + kSubPermutationLimit;
+    return key;
+}
+
 // The Feistel network with its keys. Requires: kMaxTableSize < num_samples < 2^63.
 struct Network {
     std::uint64_t num_samples = 0;

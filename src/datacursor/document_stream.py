@@ -1,0 +1,79 @@
+"""The documents of every epoch in their order, joined end to end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datacursor.skip_table import Lengths, SkipTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from datacursor.order import Order
+
+_ENDLESS_TOKENS = 2**62
+
+
+class DocumentStream:
+    """Document lengths in an order: how many tokens an epoch has and where each one is.
+
+    An epoch of a permutation has the tokens of all documents. Of another order they are
+    counted: one pass over the epoch, kept for the epoch in use.
+
+    Args:
+        lengths: Of all documents.
+        order: Which of them come, and when.
+    """
+
+    def __init__(self, lengths: Lengths, order: Order) -> None:
+        """Count nothing yet."""
+        self.lengths = lengths
+        self.order = order
+        self._table: SkipTable | None = None
+
+    def num_documents(self, epoch: int) -> int:
+        """Return how many documents an epoch reads, empty ones included."""
+        return self.order.num_positions(epoch)
+
+    def num_tokens(self, epoch: int) -> int:
+        """Return the tokens of an epoch, bos and eos included; 2**62 where it never ends."""
+        if self.order.is_permutation:
+            return self.lengths.num_tokens
+        if self.order.is_endless:
+            return _ENDLESS_TOKENS
+        return self._table_of(epoch).num_tokens()
+
+    def num_empty(self, epoch: int) -> int:
+        """Return how many documents of an epoch are stepped over, by a pass if need be."""
+        if self.order.is_permutation or self.lengths.num_empty == 0:
+            return self.lengths.num_empty
+        with_one_more = Lengths(self.lengths.index, self.lengths.num_virtual + 1, keep_empty=False)
+        without = Lengths(self.lengths.index, self.lengths.num_virtual, keep_empty=False)
+        added = [
+            SkipTable(lengths, self.order, epoch).num_tokens()
+            for lengths in (without, with_one_more)
+        ]
+        return self.num_documents(epoch) - (added[1] - added[0])
+
+    def documents(self, epoch: int, position: int, count: int) -> NDArray[np.int64]:
+        """Return up to `count` documents from a place on; fewer at the epoch's end."""
+        return self.order.indices(epoch, position, min(count, self.num_documents(epoch) - position))
+
+    def locate(self, epoch: int, token: int) -> tuple[int, int]:
+        """Return where a reader stands that has read `token` tokens, 0 < token <= all."""
+        return self._table_of(epoch).find(token)
+
+    def is_inside(self, epoch: int, position: int, offset: int) -> bool:
+        """Return whether the document at a place is longer than `offset`, in O(1)."""
+        if position >= self.num_documents(epoch):
+            return False
+        document = self.order.index_at(epoch, position)
+        length = int(self.lengths.index.lengths(document, 1)[0])
+        has_virtual = length > 0 or self.lengths.keep_empty
+        return offset < length + (self.lengths.num_virtual if has_virtual else 0)
+
+    def _table_of(self, epoch: int) -> SkipTable:
+        if self._table is None or self._table.epoch != epoch:
+            self._table = SkipTable(self.lengths, self.order, epoch)
+        return self._table
