@@ -11,7 +11,7 @@ from datacursor import _core
 from datacursor.contributions import add_digests
 from datacursor.cursor import Cursor
 from datacursor.ledger.writer import Ledger
-from datacursor.order import Shuffle
+from datacursor.order import Order, Shuffle
 
 NUM_SAMPLES = 100
 SEED = 7
@@ -44,6 +44,7 @@ class Run:
 
     ledger: Ledger
     cursor: Cursor = field(default_factory=first_cursor)
+    order: Order = field(default_factory=lambda: Shuffle(NUM_SAMPLES, SEED))
 
     def commit(self, count: int = 10) -> Cursor:
         return self.move("committed", count)
@@ -52,7 +53,7 @@ class Run:
         """Move over the next contributions of the epoch, at most to its end."""
         before = self.cursor
         stop = min(before.position + count, before.base_size)
-        digest = digest_of(before, stop) if kind == "committed" else bytes(16)
+        digest = self._digest(stop) if kind == "committed" else bytes(16)
         after = before.replace(**moved(before, stop, kind, digest))
         self.cursor = after
         first = before.position
@@ -69,11 +70,10 @@ class Run:
         self.ledger.on_state(self.cursor)
         return self.cursor
 
-
-def digest_of(cursor: Cursor, stop: int) -> bytes:
-    order = Shuffle(cursor.base_size, cursor.seed)
-    indices = order.indices(cursor.epoch, cursor.position, stop - cursor.position)
-    return _core.digest_samples(cursor.epoch, indices)
+    def _digest(self, stop: int) -> bytes:
+        cursor = self.cursor
+        indices = self.order.indices(cursor.epoch, cursor.position, stop - cursor.position)
+        return _core.digest_samples(cursor.epoch, indices)
 
 
 def moved(cursor: Cursor, stop: int, kind: str, digest: bytes) -> dict[str, Any]:
@@ -83,17 +83,17 @@ def moved(cursor: Cursor, stop: int, kind: str, digest: bytes) -> dict[str, Any]
     if stop == cursor.base_size:
         fresh = {"epoch": cursor.epoch + 1, "last_digest": total, "identity_digest": bytes(16)}
         return updates | fresh | {"position": 0, "digest_first": 0, "skipped": 0}
-    return updates | {
-        "position": stop,
-        "identity_digest": total,
-        "skipped": cursor.skipped + passed,
-    }
+    place = {"position": stop, "identity_digest": total, "skipped": cursor.skipped + passed}
+    if kind == "user_skipped":
+        place |= {"identity_digest": bytes(16), "digest_first": stop}
+    return updates | place
 
 
 def start(directory: Path, cursor: Cursor | None = None, *, rows_per_part: int = 1000) -> Run:
     """Return a process that begins, or is restored from a cursor."""
     ledger = Ledger(directory, rows_per_part=rows_per_part)
-    return Run(ledger, first_cursor() if cursor is None else cursor)
+    cursor = first_cursor() if cursor is None else cursor
+    return Run(ledger, cursor, Shuffle(cursor.base_size, cursor.seed))
 
 
 def write_run(directory: Path, *, restarts: Iterable[int] = (3, 5)) -> Cursor:

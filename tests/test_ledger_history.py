@@ -156,7 +156,7 @@ def test_a_missing_last_part_is_found_with_the_checkpoint(ledger: Path) -> None:
     run.save()
     verify(ledger, cursor=end, chain=run.ledger.chain)
     part(ledger, 3, 0).unlink()
-    with pytest.raises(LedgerError, match="no row that lived leads to update 18"):
+    with pytest.raises(LedgerError, match="at update 18: no row that lived leads there"):
         verify(ledger, cursor=end)
     with pytest.raises(LedgerError, match=f"no row that lived has .* {run.ledger.chain}"):
         verify(ledger, chain=run.ledger.chain)

@@ -12,6 +12,8 @@ import pytest
 from ledger_runs import NUM_SAMPLES, first_cursor, start, write_run
 
 from datacursor import _core
+from datacursor.block_shuffle import BlockShuffle
+from datacursor.contributions import SampleContributions
 from datacursor.cursor import Cursor
 from datacursor.errors import ArgumentError, LedgerError
 from datacursor.ledger import files
@@ -178,7 +180,7 @@ def test_the_cursor_of_a_dead_branch_is_not_met(tmp_path: Path) -> None:
     run = start(tmp_path, saved)
     run.commits(5)
     run.save()
-    message = r"at update 5 it differs: position, skipped, .*\n  position in ledger: 50\n .* 60\n"
+    message = r"at update 5: position, skipped, .*\n  position in ledger: 50\n .* 60\n"
     with pytest.raises(LedgerError, match=message):
         verify(tmp_path, cursor=dead)
 
@@ -187,7 +189,7 @@ def test_a_cursor_ahead_of_the_ledger_is_not_met(tmp_path: Path) -> None:
     run = start(tmp_path)
     run.commits(3)
     run.save()
-    with pytest.raises(LedgerError, match="no row that lived leads to update 4"):
+    with pytest.raises(LedgerError, match="at update 4: no row that lived leads there"):
         verify(tmp_path, cursor=run.commit())
 
 
@@ -209,7 +211,7 @@ def test_each_field_of_the_cursor_is_compared(tmp_path: Path, name: str, value: 
     end = run.commits(4)
     run.save()
     verify(tmp_path, cursor=end)
-    with pytest.raises(LedgerError, match=rf"at update 4 it differs: .*{name}"):
+    with pytest.raises(LedgerError, match=rf"at update 4: .*{name}"):
         verify(tmp_path, cursor=end.replace(**{name: value}))
 
 
@@ -321,7 +323,7 @@ def test_deferred_ranges_come_after_the_tail(tmp_path: Path) -> None:
 
     forge(tmp_path, forget)
     forge(tmp_path, set_field(-1, "update", 9))
-    message = r"row 10 \(update 9\): leaves the deferred ranges \[\(30, 50\)\] of epoch 0"
+    message = r"row 10 \(update 9\): leaves out positions \[30, 50\) of epoch 0"
     with pytest.raises(LedgerError, match=message):
         verify(tmp_path)
 
@@ -331,18 +333,38 @@ def test_the_codes_of_outcomes_are_part_of_the_format() -> None:
     assert (START, COMMITTED, SKIPPED) == (0, 1, 2)
 
 
+def test_a_range_the_user_skipped_starts_the_digest_anew(tmp_path: Path) -> None:
+    run = start(tmp_path)
+    run.commits(2)
+    run.move("user_skipped", 30)
+    saved = run.save()
+    assert saved.digest_first == 50
+    run = start(tmp_path, saved)
+    end = run.commits(7)
+    run.save()
+    verification = verify(tmp_path, cursor=end)
+    assert (verification.notes, verification.num_recomputed) == ((), 9)
+
+
 # -- orders ----------------------------------------------------------------------------------------
 
 
 def test_an_order_that_no_cursor_decides_must_be_given(tmp_path: Path) -> None:
-    run = start(tmp_path, first_cursor(order_id=3))
-    run.commits(4)
+    order = BlockShuffle(NUM_SAMPLES, block_size=5, window_blocks=4, seed=7)
+    contributions = SampleContributions(order, NUM_SAMPLES, bytes(16), data_unverified=False)
+    changes = {"order_id": order.order_id, "plan_digest": contributions.plan_digest}
+    run = start(tmp_path, first_cursor(**changes))
+    run.order = order
+    run.commits(12)
     run.save()
     verification = verify(tmp_path)
     assert verification.num_recomputed == 0
     assert "block-shuffle-1 has parameters" in verification.notes[0]
-    with pytest.raises(ArgumentError, match="order must be that of"):
-        verify(tmp_path, order=Sequential(NUM_SAMPLES))
+    verification = verify(tmp_path, order=order)
+    assert (verification.num_recomputed, verification.notes) == (12, ())
+    for other in (Sequential(NUM_SAMPLES), BlockShuffle(NUM_SAMPLES, 5, 5, seed=7)):
+        with pytest.raises(ArgumentError, match="order must be that of"):
+            verify(tmp_path, order=other)
 
 
 def test_packed_rows_are_checked_without_their_digests(tmp_path: Path) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from datacursor.contributions import add_digests
 from datacursor.errors import LedgerError
-from datacursor.ledger.rows import COMMITTED, DEFERRED, OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from datacursor.cursor import Cursor
 
 _NO_DIGEST = bytes(16)
@@ -28,12 +26,9 @@ class Replay:
 
     Args:
         start: The cursor to begin at.
-        num_positions: Contributions of an epoch; None if unknown.
     """
 
-    def __init__(self, start: Cursor, num_positions: int | None) -> None:
-        self.drop_last = start.drop_last
-        self.num_positions = num_positions
+    def __init__(self, start: Cursor) -> None:
         self.updates = start.updates_committed
         self.epoch = start.epoch
         self.position = start.position
@@ -42,7 +37,19 @@ class Replay:
         self.last_digest = start.last_digest
         self.skipped = start.skipped
         self.deferred = [(first, first + count) for first, count in start.deferred]
-        self._round_size = 0  # of the last full update
+        self._drop_last = start.drop_last
+        self._num_positions: int | None = None
+        self._round_size = 0  # of the last update
+
+    def plan(self, start: Cursor, num_positions: int | None) -> None:
+        """Take over what a cursor knows of the epochs from here on.
+
+        Args:
+            start: The cursor an attempt began at.
+            num_positions: Contributions of an epoch; None if unknown.
+        """
+        self._drop_last = start.drop_last
+        self._num_positions = num_positions
 
     def apply(self, row: dict[str, Any]) -> None:
         """Move over a row.
@@ -50,47 +57,55 @@ class Replay:
         Raises:
             LedgerError: The run cannot have moved so.
         """
-        code = OUTCOMES.index(row["outcome"])
-        expected = self.updates + (code == COMMITTED)
+        is_commit = row["outcome"] == "committed"
+        expected = self.updates + is_commit
         if row["update"] != expected:
             raise LedgerError(f"has update {row['update']:,}, expected {expected:,}")
         first, stop = row["first"], row["stop"]
         if stop < first:
             raise LedgerError(f"ends at position {stop:,} before it begins at {first:,}")
-        round_size = (stop - first) // max(1, row["micro_batches"])
+        round_size = (stop - first) // row["micro_batches"] if row["micro_batches"] else 0
         if not self._take_deferred(row["epoch"], first, stop):
             self._move(row["epoch"], first, stop, round_size)
-        self._round_size = round_size
+        self._round_size = round_size or self._round_size
         self.updates = expected
-        if code == COMMITTED:
+        if is_commit:
             self.tokens += row["num_tokens"]
             self.digest = add_digests(self.digest, row["ids_digest"])
-        elif code == DEFERRED:
+        elif row["outcome"] == "deferred":
             self.deferred.append((first, stop))
         else:
             self.skipped += stop - first
+        if row["outcome"] == "user_skipped":
+            self.digest = _NO_DIGEST  # it counts from here
 
-    def differences(self, cursor: Cursor) -> Iterator[tuple[str, str, str]]:
-        """Yield each field in which a cursor is elsewhere: its name, the value here, the cursor's.
-
-        Raises:
-            LedgerError: The cursor is in the next epoch, and this one is not complete.
-        """
+    def why_not_at(self, cursor: Cursor) -> str:
+        """Return in which fields a cursor is elsewhere, with both values of each; else nothing."""
+        here = copy(self)
         if (cursor.epoch, cursor.position) == (self.epoch + 1, 0):
-            self._finish_epoch(0)
+            try:
+                here._finish_epoch(0)
+            except LedgerError as error:
+                return str(error)
         deferred = [(first, first + count) for first, count in cursor.deferred]
-        for name, here, there in (
-            ("updates_committed", self.updates, cursor.updates_committed),
-            ("epoch", self.epoch, cursor.epoch),
-            ("position", self.position, cursor.position),
-            ("tokens_committed", self.tokens, cursor.tokens_committed),
-            ("skipped", self.skipped, cursor.skipped),
-            ("deferred", sorted(self.deferred), deferred),
-            ("identity_digest", self.digest.hex(), cursor.identity_digest.hex()),
-            ("last_digest", self.last_digest.hex(), cursor.last_digest.hex()),
-        ):
-            if here != there:
-                yield name, str(here), str(there)
+        pairs = {
+            "updates_committed": (here.updates, cursor.updates_committed),
+            "epoch": (here.epoch, cursor.epoch),
+            "position": (here.position, cursor.position),
+            "tokens_committed": (here.tokens, cursor.tokens_committed),
+            "skipped": (here.skipped, cursor.skipped),
+            "deferred": (sorted(here.deferred), deferred),
+            "identity_digest": (here.digest.hex(), cursor.identity_digest.hex()),
+            "last_digest": (here.last_digest.hex(), cursor.last_digest.hex()),
+        }
+        differing = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+        if not differing:
+            return ""
+        lines = [", ".join(differing)]
+        for name, (in_ledger, in_cursor) in differing.items():
+            label = "" if len(differing) == 1 else f"{name} "
+            lines += [f"  {label}in ledger: {in_ledger}", f"  {label}in cursor: {in_cursor}"]
+        return "\n".join(lines)
 
     def _move(self, epoch: int, first: int, stop: int, round_size: int) -> None:
         if epoch == self.epoch + 1:
@@ -104,9 +119,9 @@ class Replay:
             raise LedgerError(
                 f"leaves out positions [{self.position:,}, {first:,}) of epoch {epoch:,}"
             )
-        if self.num_positions is not None and stop > self.num_positions:
+        if self._num_positions is not None and stop > self._num_positions:
             raise LedgerError(
-                f"ends at position {stop:,} of an epoch that has {self.num_positions:,}"
+                f"ends at position {stop:,} of an epoch that has {self._num_positions:,}"
             )
         self.position = stop
 
@@ -123,16 +138,16 @@ class Replay:
 
     def _finish_epoch(self, round_size: int) -> None:
         """Stand at the start of the next epoch, if this one is complete."""
-        if self.deferred:
-            raise LedgerError(f"leaves the deferred ranges {self.deferred} of epoch {self.epoch:,}")
-        if self.num_positions is not None:
-            rest = self.num_positions - self.position
-            # A layout decides which rest is dropped: the one before it or the one after.
-            may_drop = self.drop_last and rest < max(round_size, self._round_size)
-            if rest != 0 and not may_drop:
+        stretches = list(self.deferred)
+        if self._num_positions is not None and self.position < self._num_positions:
+            stretches.append((self.position, self._num_positions))
+        # A layout decides which rests are dropped: the one before them or the one after.
+        limit = max(round_size, self._round_size) if self._drop_last else 0
+        for first, stop in stretches:
+            if stop - first >= limit:
                 raise LedgerError(
-                    f"leaves out positions [{self.position:,}, {self.num_positions:,}) of epoch "
-                    f"{self.epoch:,}"
+                    f"leaves out positions [{first:,}, {stop:,}) of epoch {self.epoch:,}"
                 )
+        self.deferred = []
         self.epoch, self.position, self.skipped = self.epoch + 1, 0, 0
         self.digest, self.last_digest = _NO_DIGEST, self.digest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -106,26 +105,26 @@ class _Verifier:
         if not self._is_met:
             assert self._cursor is not None
             update = self._cursor.updates_committed
-            reason = self._reason or f"no row that lived leads to update {update:,}"
-            raise LedgerError(f"history does not pass the checkpoint's cursor: {reason}")
+            reason = self._reason or "no row that lived leads there"
+            raise LedgerError(
+                f"history does not pass the checkpoint's cursor at update {update:,}: {reason}"
+            )
 
     def _begin(self, attempt: Attempt) -> Replay:
-        start, before = attempt.start, self._replay
-        order = rebuild_order(start) or self._given_order
+        start, replay = attempt.start, self._replay
+        order = rebuild_order(start) or (None if start.packing_id else self._given_order)
         self._set_order(order, start)
-        if before is not None and not _was_moved(start):
-            differences = list(before.differences(start))
-            if differences:
-                listed = _listed(differences)
-                raise LedgerError(f"does not begin where the rows before it end{listed}")
-            return before
-        if before is not None:
-            self._note_move(attempt, before)
-        elif start.updates_committed > 0:
+        if replay is None and start.updates_committed > 0:
             self._note(f"the updates up to {start.updates_committed:,} are not in this ledger")
-        num_positions = None if order is None else order.num_positions(start.epoch)
-        self._replay = Replay(start, num_positions)
-        return self._replay
+        reason = "" if replay is None else replay.why_not_at(start)
+        if reason and not _was_moved(start):
+            raise LedgerError(f"does not begin where the rows before it end: {reason}")
+        if replay is None or reason:
+            if replay is not None:
+                self._note_move(attempt, replay)
+            replay = self._replay = Replay(start)
+        replay.plan(start, None if order is None else order.num_positions(start.epoch))
+        return replay
 
     def _note_move(self, attempt: Attempt, before: Replay) -> None:
         start = attempt.start
@@ -144,11 +143,18 @@ class _Verifier:
         if order is None:
             self._note(f"identity digests and ends of epochs not checked: {why_not_rebuilt(start)}")
             return
-        if (order.order_id, order.num_samples) != (start.order_id, start.base_size):
-            raise ArgumentError(f"order must be that of {start}, got {order!r}")
-        self._contributions = SampleContributions(
-            order, start.data_fingerprint, data_unverified=start.data_unverified
+        contributions = SampleContributions(
+            order,
+            start.base_size,
+            start.data_fingerprint,
+            data_unverified=start.data_unverified,
         )
+        expected = (start.order_id, start.seed, start.plan_digest)
+        if order is self._given_order and expected != (
+            (order.order_id, order.seed, contributions.plan_digest)
+        ):
+            raise ArgumentError(f"order must be that of {start}, got {order!r}")
+        self._contributions = contributions
 
     def _recompute(self, row: dict[str, Any], start: Cursor) -> None:
         if self._contributions is None or row["outcome"] != "committed":
@@ -169,13 +175,11 @@ class _Verifier:
             return
         try:
             require_same_run(attempt.start, cursor)
-            differences = list(copy(replay).differences(cursor))
         except LedgerError as error:
             self._reason = str(error)
             return
-        self._is_met = not differences
-        if differences:
-            self._reason = f"at update {replay.updates:,} it differs{_listed(differences)}"
+        self._reason = replay.why_not_at(cursor)
+        self._is_met = not self._reason
 
     def _note(self, note: str) -> None:
         if note not in self.notes:
@@ -186,15 +190,6 @@ def _was_moved(start: Cursor) -> bool:
     """Return whether a seek, or a load that accepted a difference, made this cursor."""
     counts_from_here = start.digest_first == start.position and start.identity_digest == _NO_DIGEST
     return counts_from_here and (start.position > 0 or start.last_digest == _NO_DIGEST)
-
-
-def _listed(differences: list[tuple[str, str, str]]) -> str:
-    """Return differences as the rest of a message: the names, and both values of each."""
-    lines = [f": {', '.join(name for name, _, _ in differences)}"]
-    for name, here, there in differences:
-        label = "" if len(differences) == 1 else f"{name} "
-        lines += [f"  {label}in ledger: {here}", f"  {label}in cursor: {there}"]
-    return "\n".join(lines)
 
 
 def _check_contents(history: History) -> None:
