@@ -46,7 +46,12 @@ PYTHON_LAYERS = (
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
     {"demo.launch", "demo.picture", "demo.train", "demo.verdict"},
     {"demo.story"},
-    {"cli", "demo.__main__"},
+    {"demo.__main__"},
+    {"cli.output"},
+    {"cli.find"},
+    {"cli.diff", "cli.doctor", "cli.inspect", "cli.items", "cli.ledger"},
+    {"cli"},
+    {"__main__"},
 )
 # Every other module imports with numpy alone.
 NEED_TORCH = {"datasets", "layout", "issuing", "loader", "packing", "rows", "sampler", "state"} | {
