@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from datacursor import _core
-from datacursor.contributions import add_digests
+from datacursor.contributions import SampleContributions, add_digests
 from datacursor.cursor import Cursor
 from datacursor.ledger.writer import Ledger
 from datacursor.order import Order, Shuffle
 
 NUM_SAMPLES = 100
 SEED = 7
+PLAN_DIGEST = SampleContributions(
+    Shuffle(NUM_SAMPLES, SEED), NUM_SAMPLES, bytes(16), data_unverified=True
+).plan_digest
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Outcome:
 
 def first_cursor(**changes: Any) -> Cursor:
     fields = {"order_id": 1, "base_size": NUM_SAMPLES, "seed": SEED, "replicas": 1}
-    digests = {"data_fingerprint": bytes(range(16)), "plan_digest": bytes(16)}
+    digests = {"data_fingerprint": bytes(range(16)), "plan_digest": PLAN_DIGEST}
     return Cursor(**{**fields, **digests, **changes})
 
 
@@ -93,7 +96,9 @@ def start(directory: Path, cursor: Cursor | None = None, *, rows_per_part: int =
     """Return a process that begins, or is restored from a cursor."""
     ledger = Ledger(directory, rows_per_part=rows_per_part)
     cursor = first_cursor() if cursor is None else cursor
-    return Run(ledger, cursor, Shuffle(cursor.base_size, cursor.seed))
+    run = Run(ledger, cursor, Shuffle(cursor.base_size, cursor.seed))
+    ledger._plan = {"order": run.order.description, "packing": {}}  # as `attach` does
+    return run
 
 
 def write_run(directory: Path, *, restarts: Iterable[int] = (3, 5)) -> Cursor:

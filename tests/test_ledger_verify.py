@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ledger_runs import NUM_SAMPLES, first_cursor, start, write_run
+from ledger_runs import NUM_SAMPLES, Run, first_cursor, start, write_run
 
 from datacursor import _core
 from datacursor.block_shuffle import BlockShuffle
@@ -20,7 +20,9 @@ from datacursor.ledger import files
 from datacursor.ledger.history import read
 from datacursor.ledger.rows import COMMITTED, OUTCOMES, SKIPPED, START, Rows, chains
 from datacursor.ledger.verify import verify
-from datacursor.order import Sequential, Shuffle
+from datacursor.mixture import Mixture
+from datacursor.order import Order, Sequential, Shuffle
+from datacursor.weighted import Weighted
 
 
 def forge(directory: Path, change: Callable[[Rows], Rows | None]) -> None:
@@ -349,20 +351,72 @@ def test_a_range_the_user_skipped_starts_the_digest_anew(tmp_path: Path) -> None
 # -- orders ----------------------------------------------------------------------------------------
 
 
-def test_an_order_that_no_cursor_decides_must_be_given(tmp_path: Path) -> None:
-    order = BlockShuffle(NUM_SAMPLES, block_size=5, window_blocks=4, seed=7)
-    contributions = SampleContributions(order, NUM_SAMPLES, bytes(16), data_unverified=False)
-    changes = {"order_id": order.order_id, "plan_digest": contributions.plan_digest}
-    run = start(tmp_path, first_cursor(**changes))
+def weighted(draws: int = NUM_SAMPLES) -> Weighted:
+    return Weighted(np.arange(1.0, NUM_SAMPLES + 1), seed=7, num_positions=draws)
+
+
+def start_with(directory: Path, order: Order) -> Run:
+    contributions = SampleContributions(order, order.num_samples, bytes(16), data_unverified=False)
+    changes = {"order_id": order.order_id, "base_size": order.num_samples}
+    run = start(directory, first_cursor(**changes, plan_digest=contributions.plan_digest))
     run.order = order
-    run.commits(12)
+    run.ledger._plan = {"order": order.description, "packing": {}}
+    return run
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        BlockShuffle(NUM_SAMPLES, block_size=5, window_blocks=4, seed=7),
+        Mixture(
+            [Shuffle(60, seed=1), BlockShuffle(40, 4, 2, seed=2)],
+            weights=[0.7, 0.3],
+            seed=7,
+            block=10,
+            stages=[(40, [0.5, 0.5])],
+            stopping="forever",
+        ),
+    ],
+    ids=lambda order: type(order).__name__,
+)
+def test_an_order_is_rebuilt_from_its_description(tmp_path: Path, order: Order) -> None:
+    run = start_with(tmp_path, order)
+    end = run.commits(9)
+    run.save()
+    verification = verify(tmp_path, cursor=end)
+    assert (verification.num_recomputed, verification.notes) == (9, ())
+    assert read(tmp_path).attempts[0].order == order
+
+
+@pytest.mark.parametrize("damage", [b"", b"[]", b"{}", b'{"order": {"order_id": 3}}', b"\xff"])
+def test_a_damaged_description_is_not_believed(tmp_path: Path, damage: bytes) -> None:
+    order = BlockShuffle(NUM_SAMPLES, block_size=5, window_blocks=4, seed=7)
+    run = start_with(tmp_path, order)
+    run.commits(4)
+    run.save()
+    (tmp_path / "_000000.plan.json").write_bytes(damage)
+    assert verify(tmp_path).num_recomputed == 0
+
+
+def test_the_description_of_another_order_is_not_believed(tmp_path: Path) -> None:
+    run = start_with(tmp_path, BlockShuffle(NUM_SAMPLES, 5, 4, seed=7))
+    other = BlockShuffle(NUM_SAMPLES, 5, 5, seed=7)
+    run.ledger._plan = {"order": other.description, "packing": {}}
+    run.commits(4)
+    run.save()
+    assert read(tmp_path).attempts[0].order is None
+
+
+def test_an_order_that_takes_arrays_must_be_given(tmp_path: Path) -> None:
+    run = start_with(tmp_path, weighted())
+    run.commits(9)
     run.save()
     verification = verify(tmp_path)
     assert verification.num_recomputed == 0
-    assert "block-shuffle-1 has parameters" in verification.notes[0]
-    verification = verify(tmp_path, order=order)
-    assert (verification.num_recomputed, verification.notes) == (12, ())
-    for other in (Sequential(NUM_SAMPLES), BlockShuffle(NUM_SAMPLES, 5, 5, seed=7)):
+    assert "weighted-1 takes more than its description" in verification.notes[0]
+    verification = verify(tmp_path, order=weighted())
+    assert (verification.num_recomputed, verification.notes) == (9, ())
+    for other in (Sequential(NUM_SAMPLES, seed=7), weighted(draws=90)):
         with pytest.raises(ArgumentError, match="order must be that of"):
             verify(tmp_path, order=other)
 

@@ -11,7 +11,7 @@ from datacursor.cli.output import Commands, add_json, plain_row, print_json, pri
 from datacursor.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from datacursor.ledger.history import History
+    from datacursor.ledger.history import Attempt, History
 
 _NUM_SHOWN = 64
 _SHOWN = (
@@ -34,7 +34,7 @@ def add_items(commands: Commands) -> None:
         "items",
         help="what was in an update",
         description="Show which positions entered an update, by the effective history of a "
-        "ledger, and which samples these are, where the ledger's cursors decide their order.",
+        "ledger, and which samples these are, where what the ledger knows decides their order.",
     )
     parser.add_argument("--ledger", type=Path, required=True, metavar="DIR")
     parser.add_argument("--update", type=int, required=True, metavar="N", help="the first is 1")
@@ -71,17 +71,16 @@ def _parts(history: History, update: int) -> list[dict[str, Any]]:
         for row in rows[chosen]:
             values = plain_row(values_of(row))
             shown = {name: values[name] for name in _SHOWN}
-            parts.append(shown | _indices(attempt.start, values))
+            parts.append(shown | _indices(attempt, values))
     return parts
 
 
-def _indices(start: Any, row: dict[str, Any]) -> dict[str, Any]:
-    from datacursor.ledger.identity import rebuild_order, why_not_rebuilt
+def _indices(attempt: Attempt, row: dict[str, Any]) -> dict[str, Any]:
+    from datacursor.ledger.identity import why_not_rebuilt
 
-    order = rebuild_order(start)
-    if order is None:
-        return {"needs": why_not_rebuilt(start), "indices": None}
-    indices = order.indices(row["epoch"], row["first"], row["stop"] - row["first"])
+    if attempt.order is None:
+        return {"needs": why_not_rebuilt(attempt.start, attempt.plan), "indices": None}
+    indices = attempt.order.indices(row["epoch"], row["first"], row["stop"] - row["first"])
     return {"needs": None, "indices": indices.tolist()}
 
 

@@ -1,6 +1,7 @@
 """The directory of a ledger: who writes which file, and what its name says.
 
     _000002.cursor                               claims attempt 2: the cursor's bytes it began at
+    _000002.plan.json                            describes its order and packing
     000002-000000001000-9f3ac1d2e4b5a697.arrow   rows of attempt 2 from its row 1000 on
     000002-000000004000-03b7fe1199c0a2d4.parquet all rows up to row 4000 of attempt 2, compacted
 
@@ -12,6 +13,7 @@ data sets. The names are part of the persistent format; add, never change.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,11 +26,12 @@ from datacursor.ledger import parts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from datacursor.ledger.identity import Plan
     from datacursor.ledger.rows import Rows
 
 _ARROW, _PARQUET = ".arrow", ".parquet"
 _DATA_NAME = re.compile(r"(\d{6,})-(\d{12,})-([0-9a-f]{16})\.(?:arrow|parquet)")
-_LEFTOVER_NAME = re.compile(rf"\.{_DATA_NAME.pattern}\.tmp")  # of `write_durably`
+_LEFTOVER_NAME = re.compile(rf"\.(?:{_DATA_NAME.pattern}|_\d+\.plan\.json)\.tmp")
 _CLAIM_NAME = re.compile(r"_(\d{6,})\.cursor")
 
 
@@ -154,6 +157,27 @@ def read_claim(directory: Path, attempt: int) -> Cursor | None:
         return None
 
 
+def write_plan(directory: Path, attempt: int, plan: Plan) -> None:
+    """Describe the order and the packing of an attempt that has begun.
+
+    Raises:
+        OSError: The file system refuses.
+    """
+    write_durably(_plan(directory, attempt), json.dumps(plan).encode())
+
+
+def read_plan(directory: Path, attempt: int) -> Plan | None:
+    """Return what an attempt's plan says; None if there is none, or a damaged one.
+
+    Its digest is in the attempt's cursor, so it need not be believed.
+    """
+    try:
+        plan = json.loads(_plan(directory, attempt).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return plan if isinstance(plan, dict) else None
+
+
 def remove(directory: Path, files: Iterable[DataFile]) -> None:
     """Remove files of rows, those that are gone already included."""
     for file in files:
@@ -171,6 +195,10 @@ def remove_leftovers(directory: Path) -> None:
 def digest_of(data: bytes) -> str:
     """Return what a file's name says of its bytes."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _plan(directory: Path, attempt: int) -> Path:
+    return directory / f"_{attempt:06d}.plan.json"
 
 
 def _claim(directory: Path, attempt: int) -> Path:

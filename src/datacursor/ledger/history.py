@@ -21,6 +21,7 @@ import numpy as np
 from datacursor.cursor import Cursor
 from datacursor.errors import LedgerError
 from datacursor.ledger import files
+from datacursor.ledger.identity import rebuild_order
 from datacursor.ledger.rows import (
     COMMITTED,
     GENESIS,
@@ -34,7 +35,9 @@ from datacursor.ledger.rows import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from datacursor.ledger.identity import Plan
     from datacursor.ledger.rows import Rows
+    from datacursor.order import Order
 
 Progress: TypeAlias = tuple[int, int, int]  # updates, epoch, position
 _NUM_TRIES = 5  # a compaction may remove files between their listing and their reading
@@ -47,12 +50,19 @@ class Attempt:
     Attributes:
         number: Its number; the first is 0, as in cursors.
         start: The cursor it began at.
+        plan: The description of its order and packing, if there is one.
         rows: Its rows, the start row first.
     """
 
     number: int
     start: Cursor
+    plan: Plan | None
     rows: Rows
+
+    @cached_property
+    def order(self) -> Order | None:
+        """Its order of samples, where start and plan decide it."""
+        return rebuild_order(self.start, self.plan)
 
     @property
     def began_at(self) -> Progress:
@@ -124,7 +134,7 @@ def read(directory: Path) -> History:
         start = files.read_claim(directory, number)
         if start is None:
             raise LedgerError(f"attempt {number}, row 0: the file of its first cursor is lost")
-        attempt = Attempt(number, start, rows)
+        attempt = Attempt(number, start, files.read_plan(directory, number), rows)
         _check_start(attempt, attempts)
         _check_chain(attempt)
         attempts.append(attempt)

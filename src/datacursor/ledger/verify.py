@@ -13,7 +13,7 @@ import numpy as np
 from datacursor.contributions import SampleContributions
 from datacursor.errors import ArgumentError, LedgerError
 from datacursor.ledger.history import Attempt, History, name_row, read
-from datacursor.ledger.identity import rebuild_order, require_same_run, why_not_rebuilt
+from datacursor.ledger.identity import require_same_run, why_not_rebuilt
 from datacursor.ledger.replay import Replay
 from datacursor.ledger.rows import COMMITTED, values_of
 
@@ -112,8 +112,8 @@ class _Verifier:
 
     def _begin(self, attempt: Attempt) -> Replay:
         start, replay = attempt.start, self._replay
-        order = rebuild_order(start) or (None if start.packing_id else self._given_order)
-        self._set_order(order, start)
+        order = attempt.order or (None if start.packing_id else self._given_order)
+        self._set_order(order, attempt)
         if replay is None and start.updates_committed > 0:
             self._note(f"the updates up to {start.updates_committed:,} are not in this ledger")
         reason = "" if replay is None else replay.why_not_at(start)
@@ -138,10 +138,11 @@ class _Verifier:
             f"{before.position:,}, to epoch {start.epoch:,}, position {start.position:,}"
         )
 
-    def _set_order(self, order: Order | None, start: Cursor) -> None:
-        self._contributions = None
+    def _set_order(self, order: Order | None, attempt: Attempt) -> None:
+        start, self._contributions = attempt.start, None
         if order is None:
-            self._note(f"identity digests and ends of epochs not checked: {why_not_rebuilt(start)}")
+            reason = why_not_rebuilt(start, attempt.plan)
+            self._note(f"identity digests and ends of epochs not checked: {reason}")
             return
         contributions = SampleContributions(
             order,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from datacursor.commits import Outcome
     from datacursor.cursor import Cursor
+    from datacursor.ledger.identity import Plan
     from datacursor.sampler import CursorSampler
 
 _NAN = float("nan")
@@ -76,6 +77,7 @@ class Ledger:
         self._buffer = bytearray()
         self._num_written = 0  # rows of this attempt in parts
         self._notes = (_NO_DIGEST, _NAN, _NAN)
+        self._plan: Plan | None = None  # known once attached
         self._is_attached = False
 
     @property
@@ -106,6 +108,11 @@ class Ledger:
             raise ArgumentError("a ledger records one sampler: make another for another directory")
         self._is_attached = True
         if sampler.rank == 0:
+            contributions = sampler._tracker.contributions
+            self._plan = {
+                "order": contributions.order.description,
+                "packing": contributions.packing_parameters,
+            }
             sampler.add_observer(self)
 
     def note(
@@ -213,6 +220,8 @@ class Ledger:
                 require_same_run(earlier, start)
                 break
         attempt = files.claim_next(self.directory, start)
+        if self._plan is not None:
+            files.write_plan(self.directory, attempt, self._plan)
         files.remove_leftovers(self.directory)
         chain = last_chain(self.directory)
         self._attempt, self._chain, self._num_written = attempt, chain, 0
