@@ -12,6 +12,7 @@ NEEDS = {
     "torch": [
         "runs.py",
         "test_demo.py",
+        "test_ledger_sampler.py",
         "test_loader.py",
         "test_packing.py",
         "test_documents.py",

@@ -212,6 +212,25 @@ def test_a_process_that_was_overtaken_stops_at_its_next_part(tmp_path: Path) -> 
     assert verify(tmp_path, cursor=quick.cursor).history.effective["update"].tolist() == [1, 2, 3]
 
 
+def test_a_process_that_is_overtaken_while_it_writes_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = start(tmp_path)
+    saved = slow.commits(2)
+    slow.save()
+    slow.commits(3)
+    real = Path.replace
+
+    def replace_late(path: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", real)
+        start(tmp_path, saved).commit()
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace_late)
+    with pytest.raises(LedgerError, match="attempt 1 has begun elsewhere"):
+        slow.save()
+
+
 def test_rows_an_overtaken_process_still_wrote_are_dead(tmp_path: Path) -> None:
     slow = start(tmp_path)
     saved = slow.commits(2)
@@ -312,11 +331,16 @@ def test_only_rank_0_is_observed(tmp_path: Path, rank: int) -> None:
     from datacursor.sampler import CursorSampler
 
     sampler = CursorSampler(100, batch_size=5, num_replicas=2, rank=rank)
-    observers: list[object] = []
-    sampler.add_observer = observers.append
     ledger = Ledger(tmp_path)
     ledger.attach(sampler)
-    assert observers == ([ledger] if rank == 0 else [])
+    for _ in zip(range(10), sampler, strict=False):
+        pass
+    sampler.commit()
+    ledger.note(loss=float("nan"))
+    sampler.state_dict()
+    assert [path.name for path in tmp_path.glob("_*")] == (
+        ["_000000.cursor", "_000000.plan.json"] if rank == 0 else []
+    )
     with pytest.raises(ArgumentError, match="one sampler"):
         ledger.attach(sampler)
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from datacursor.commits import Outcome
     from datacursor.cursor import Cursor
     from datacursor.ledger.identity import Plan
+    from datacursor.outcome import Outcome
     from datacursor.sampler import CursorSampler
 
 _NAN = float("nan")
@@ -78,7 +78,7 @@ class Ledger:
         self._num_written = 0  # rows of this attempt in parts
         self._notes = (_NO_DIGEST, _NAN, _NAN)
         self._plan: Plan | None = None  # known once attached
-        self._is_attached = False
+        self._sampler: CursorSampler | None = None
 
     @property
     def attempt(self) -> int | None:
@@ -104,9 +104,9 @@ class Ledger:
         Raises:
             ArgumentError: This ledger has a sampler already.
         """
-        if self._is_attached:
+        if self._sampler is not None:
             raise ArgumentError("a ledger records one sampler: make another for another directory")
-        self._is_attached = True
+        self._sampler = sampler
         if sampler.rank == 0:
             contributions = sampler._tracker.contributions
             self._plan = {
@@ -133,6 +133,10 @@ class Ledger:
         Raises:
             ArgumentError: tokens_digest has not 16 bytes.
         """
+        if self._sampler is not None:
+            if self._sampler.rank != 0:
+                return
+            _ = self._sampler.cursor  # an update that a device has yet to decide gets its row first
         old_digest, old_rate, old_loss = self._notes
         if tokens_digest is not None and len(tokens_digest) != len(_NO_DIGEST):
             raise ArgumentError(f"tokens_digest must be 16 bytes, got {len(tokens_digest)}")
@@ -188,13 +192,13 @@ class Ledger:
         """
         if self._attempt is None or not self._buffer:
             return
-        if files.is_claimed(self.directory, self._attempt + 1):
-            raise LedgerError(
-                f"{self.directory}: attempt {self._attempt + 1} has begun elsewhere, and this "
-                f"process still runs attempt {self._attempt}: two processes train one run"
-            )
+        self._require_latest(self._attempt)
         rows = np.frombuffer(self._buffer, ROW)
-        files.write_part(self.directory, self._attempt, self._num_written, rows)
+        try:
+            files.write_part(self.directory, self._attempt, self._num_written, rows)
+        except FileNotFoundError:  # a later attempt cleans up as it begins
+            self._require_latest(self._attempt)
+            raise
         self._num_written += len(rows)
         self._buffer = bytearray()
 
@@ -228,6 +232,13 @@ class Ledger:
         position = start.position
         place = (start.updates_committed, start.epoch, position, position, START, 0, 0)
         self._add(*place, chain, digest_of_cursor(bytes(start)), _NAN, _NAN)
+
+    def _require_latest(self, attempt: int) -> None:
+        if files.is_claimed(self.directory, attempt + 1):
+            raise LedgerError(
+                f"{self.directory}: attempt {attempt + 1} has begun elsewhere, and this process "
+                f"still runs attempt {attempt}: two processes train one run"
+            )
 
     def _add(self, *values: int | float | bytes) -> None:
         body = BODY.pack(self._attempt, *values, time.time_ns())
