@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from datacursor.cursor import ACCEPTED_BITS, ORDER_NAMES, PACKING_NAMES
+from datacursor.cursor import ORDER_NAMES, PACKING_NAMES
 
 if TYPE_CHECKING:
     from datacursor.cursor import Cursor
@@ -75,8 +75,7 @@ def readable_fields(cursor: Cursor) -> dict[str, str]:
     for name in ("identity_digest", "last_digest"):
         fields[name] = getattr(cursor, name).hex()
     fields["format"] = f"1.{cursor.minor}"
-    known = sum(1 << bit for bit in {0, *ACCEPTED_BITS.values()})
-    fields["unknown_flags"] = f"0x{cursor.optional_flags & ~known:x}"
+    fields["optional_flags"] = f"0x{cursor.optional_flags:08x}"
     fields["extensions"] = ", ".join(
         f"0x{kind:04x}: {data.hex()}" for kind, data in cursor.extensions
     )
