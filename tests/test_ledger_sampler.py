@@ -21,7 +21,7 @@ def make(**options: Any) -> dc.CursorSampler:
 
 def train(sampler: dc.CursorSampler, num_tries: int, *, skip_every: int = 0) -> None:
     """Try updates; every so many of them change nothing."""
-    loader = dc.CursorLoader(sampler.dataset, sampler=sampler)
+    loader: dc.CursorLoader[int] = dc.CursorLoader(sampler.dataset, sampler=sampler)
     done = 0
     while done < num_tries:
         for _ in loader:
@@ -151,7 +151,7 @@ def test_a_note_stays_with_its_update_when_a_device_decides_late(tmp_path: Path)
     sampler = make(accumulation_steps=1)
     with dc.Ledger(tmp_path) as ledger:
         ledger.attach(sampler)
-        loader = dc.CursorLoader(sampler.dataset, sampler=sampler)
+        loader: dc.CursorLoader[int] = dc.CursorLoader(sampler.dataset, sampler=sampler)
         for loss, _ in zip((1.0, 2.0, 3.0), loader, strict=False):
             ledger.note(loss=loss)
             sampler._tracker.decide_later(1, lambda: True)

@@ -76,6 +76,9 @@ def _in_directory(directory: Path) -> Iterator[Found]:
 
 
 def _in_file(path: Path) -> Iterator[Found]:
+    if not path.is_file():  # a pipe, say
+        yield from _in_bytes(path.read_bytes())
+        return
     with path.open("rb") as file:
         head = file.read(len(_MAGIC))
         if not head:
@@ -102,7 +105,7 @@ def _in_text(data: bytes) -> Iterator[Found]:
     if data.lstrip()[:1] in (b"{", b"["):
         try:
             value = json.loads(data)
-        except ValueError:
+        except (RecursionError, ValueError):
             pass  # not JSON after all, or JSON lines
         else:
             yield from _in_value(value, "")

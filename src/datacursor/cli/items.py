@@ -44,11 +44,13 @@ def add_items(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from datacursor.checks import require_integer
     from datacursor.ledger.history import read
 
-    parts = _parts(read(options.ledger), options.update)
+    update = require_integer("--update", options.update, 1, 2**64)
+    parts = _parts(read(options.ledger), update)
     if not parts:
-        raise ArgumentError(f"{options.ledger}: no row that lived has update {options.update:,}")
+        raise ArgumentError(f"{options.ledger}: no row that lived has update {update:,}")
     if options.json:
         print_json(parts)
         return 0

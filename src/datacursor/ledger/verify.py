@@ -70,7 +70,8 @@ def verify(
         if mask.any() or attempt is history.attempts[-1]:
             verifier.follow(attempt, np.flatnonzero(mask).tolist())
     verifier.require_met()
-    if chain is not None and bytes.fromhex(chain) not in history.effective["chain"].tolist():
+    chains = (value.hex() for value in history.effective["chain"].tolist())
+    if chain is not None and chain not in chains:
         raise LedgerError(f"no row that lived has the chain value {chain}")
     return Verification(history, verifier.num_recomputed, tuple(verifier.notes))
 
