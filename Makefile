@@ -94,6 +94,10 @@ bench: $(VENV)/.bench build-default ## run the benchmarks (BENCH_FLAGS=--check)
 	    $(BIN)/python "$$script" $(BENCH_FLAGS) || exit; \
 	done
 
+.PHONY: quality
+quality: $(VENV)/.installed ## test the orders against true shuffles at length (QUALITY_FLAGS=--short)
+	PYTHONPATH=tests $(BIN)/python -m quality $(QUALITY_FLAGS)
+
 .PHONY: dev
 dev: $(VENV)/.lint build-default ## set up everything for working on the sources
 

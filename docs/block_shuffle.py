@@ -37,6 +37,7 @@ def spread(order: Order) -> float:
 
 
 def main() -> None:
+    """Draw the picture."""
     orders = {w: BlockShuffle(NUM_SAMPLES, BLOCK_SIZE, w, seed=1) for w in WINDOWS}
     full = Shuffle(NUM_SAMPLES, seed=1)
     figure = Figure(figsize=(12.4, 4.6), layout="constrained")

@@ -14,11 +14,13 @@ NEEDS = {
         "test_demo.py",
         "test_ledger_sampler.py",
         "test_loader.py",
-        "test_packing.py",
         "test_documents.py",
+        "test_packing.py",
+        "test_packing_orders.py",
         "test_rows.py",
         "test_sampler.py",
         "test_sampler_laws.py",
+        "test_sampler_orders.py",
         "test_scenarios.py",
     ],
     "pyarrow": [
@@ -30,7 +32,8 @@ NEEDS = {
         "test_ledger_verify.py",
         "test_tokens.py",
     ],
-    "matplotlib": ["test_plots.py"],
+    "matplotlib": ["test_plots.py", "quality/picture.py"],
+    "scipy": ["quality"],
 }
 collect_ignore = [
     name

@@ -69,6 +69,80 @@ def split_invariance(order: Order, epoch: int, first: int, counts: Sequence[int]
     assert np.array_equal(np.concatenate(pieces), whole)
 
 
+def locality(order: Order, epoch: int, block_size: int, window_blocks: int) -> None:
+    """The positions of every window lie in as many blocks of the data as a window has.
+
+    By enumeration. Whole windows lie in whole blocks, so only the last one meets a short block.
+    """
+    size = block_size * window_blocks
+    blocks = filled(order, epoch, 0, order.num_samples) // block_size
+    for first in range(0, order.num_samples, size):
+        touched = np.unique(blocks[first : first + size])
+        assert len(touched) == -(-len(blocks[first : first + size]) // block_size)
+
+
+def one_to_one(order: Order, epoch: int, indices: Sequence[int]) -> None:
+    """The positions hold the given indices, each once, and position_of finds each of them."""
+    count = len(indices)
+    assert order.num_positions(epoch) == count
+    held = filled(order, epoch, 0, count).tolist()
+    assert sorted(held) == sorted(indices)
+    assert [order.position_of(epoch, index) for index in held] == list(range(count))
+
+
+class Source(Protocol):
+    """An order that another one draws from."""
+
+    @property
+    def num_samples(self) -> int: ...
+    def num_positions(self, epoch: int) -> int: ...
+    def indices(self, epoch: int, first: int, count: int) -> Any: ...
+
+
+class Drawing(Protocol):
+    """An order that draws from several others."""
+
+    def num_positions(self, epoch: int) -> int: ...
+    def index_at(self, epoch: int, position: int) -> int: ...
+    def draw_at(self, epoch: int, position: int) -> tuple[int, int]: ...
+    def counts(self, epoch: int, position: int) -> Any: ...
+
+
+def exact_counts(
+    mixture: Drawing, epoch: int, block: int, quotas: Callable[[int], Sequence[int]]
+) -> None:
+    """Every block holds its quotas, and counts says what was drawn before every position.
+
+    quotas gives the quotas in force at the first position of a block.
+    """
+    num_positions = mixture.num_positions(epoch)
+    assert num_positions % block == 0
+    seen = [0] * len(quotas(0))
+    for first in range(0, num_positions, block):
+        before = list(seen)
+        for position in range(first, first + block):
+            assert list(mixture.counts(epoch, position)) == seen
+            seen[mixture.draw_at(epoch, position)[0]] += 1
+        assert [n - b for n, b in zip(seen, before, strict=True)] == list(quotas(first))
+    assert list(mixture.counts(epoch, num_positions)) == seen
+
+
+def continued(mixture: Drawing, num_epochs: int, sources: Sequence[Source]) -> None:
+    """What is drawn from a source, over all epochs of the mixture, is its own order continued."""
+    drawn: list[list[int]] = [[] for _ in sources]
+    for epoch in range(num_epochs):
+        for position in range(mixture.num_positions(epoch)):
+            number, index = mixture.draw_at(epoch, position)
+            drawn[number].append(index)
+            offset = sum(source.num_samples for source in sources[:number])
+            assert mixture.index_at(epoch, position) == offset + index
+    for source, indices in zip(sources, drawn, strict=True):
+        size = source.num_positions(0)
+        num_passes = -(-len(indices) // size)
+        whole = [i for epoch in range(num_passes) for i in source.indices(epoch, 0, size)]
+        assert indices == whole[: len(indices)]
+
+
 # -- Samplers --------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import order_vectors
 from reference import MASK64, Block, Shuffle, Span, concat, digest, philox4x64_10
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -202,6 +203,10 @@ FILES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
     "shuffle.txt": (SHUFFLE_HEADER, shuffle_lines),
     "digest.txt": (DIGEST_HEADER, digest_lines),
     "concat.txt": (CONCAT_HEADER, concat_lines),
+    "block_shuffle.txt": (order_vectors.BLOCK_SHUFFLE_HEADER, order_vectors.block_shuffle_lines),
+    "mixture.txt": (order_vectors.MIXTURE_HEADER, order_vectors.mixture_lines),
+    "weighted.txt": (order_vectors.WEIGHTED_HEADER, order_vectors.weighted_lines),
+    "subset.txt": (order_vectors.SUBSET_HEADER, order_vectors.subset_lines),
 }
 
 

@@ -42,13 +42,15 @@ KEY_STREAM = 0
 OFFSET_STREAM = 0xFFFF
 
 
-def words(seed: int, epoch: int, stream: int, num_samples: int) -> Iterator[int]:
-    """Yield the 64-bit words of one stream of shuffle-1, without end.
+def words(
+    seed: int, epoch: int, stream: int, num_samples: int, order_id: int = SHUFFLE_ID
+) -> Iterator[int]:
+    """Yield the 64-bit words of one stream of an order, without end.
 
     Reading: the order id in counter word 3 is the id kept in the cursor, 1 for shuffle-1.
     """
     for block in count():
-        yield from philox4x64_10((block, stream, num_samples, SHUFFLE_ID), (seed, epoch))
+        yield from philox4x64_10((block, stream, num_samples, order_id), (seed, epoch))
 
 
 def halves(stream: Iterator[int]) -> Iterator[int]:
@@ -75,12 +77,18 @@ TABLE_LIMIT = 4096
 
 
 @lru_cache(maxsize=8)
-def shuffle_table(num_samples: int, seed: int, epoch: int) -> tuple[list[int], list[int]]:
+def shuffle_table(
+    num_samples: int,
+    seed: int,
+    epoch: int,
+    order_id: int = SHUFFLE_ID,
+    key_stream: int = KEY_STREAM,
+) -> tuple[list[int], list[int]]:
     """Return position -> index of a small shuffle (Fisher-Yates), and its inverse.
 
     Reading: bounded(i + 1) takes words of stream 0 from word 0 on, one after another over all i.
     """
-    stream = words(seed, epoch, KEY_STREAM, num_samples)
+    stream = words(seed, epoch, key_stream, num_samples, order_id)
     table = list(range(num_samples))
     for i in range(num_samples - 1, 0, -1):
         j = bounded(stream, i + 1)
@@ -107,7 +115,15 @@ class Network:
 
     @classmethod
     @lru_cache(maxsize=8)
-    def of(cls, num_samples: int, seed: int, epoch: int) -> Network:
+    def of(
+        cls,
+        num_samples: int,
+        seed: int,
+        epoch: int,
+        order_id: int = SHUFFLE_ID,
+        key_stream: int = KEY_STREAM,
+        offset_stream: int = OFFSET_STREAM,
+    ) -> Network:
         """Draw the keys of one epoch.
 
         Reading: "bounded(n) from word 1 on" counts 64-bit words of stream 0xFFFF, so the upper 63
@@ -115,8 +131,8 @@ class Network:
         """
         right_bits = ((num_samples - 1).bit_length() + 1) // 2
         narrow = num_samples <= 2**31
-        keys = halves(words(seed, epoch, KEY_STREAM, num_samples))
-        extra = words(seed, epoch, OFFSET_STREAM, num_samples)
+        keys = halves(words(seed, epoch, key_stream, num_samples, order_id))
+        extra = words(seed, epoch, offset_stream, num_samples, order_id)
         swap = next(extra) % 2 == 1
         return cls(
             num_samples=num_samples,
@@ -175,6 +191,35 @@ class Network:
 
 
 @dataclass(frozen=True)
+class Permutation:
+    """The permutation of [0, num_samples) that one key names, by table or by network."""
+
+    num_samples: int
+    seed: int
+    epoch: int
+    order_id: int = SHUFFLE_ID
+    key_stream: int = KEY_STREAM
+    offset_stream: int = OFFSET_STREAM
+
+    def index_at(self, position: int) -> int:
+        return self._table()[0][position] if self._small() else self._network().index_at(position)
+
+    def position_of(self, index: int) -> int:
+        return self._table()[1][index] if self._small() else self._network().position_of(index)
+
+    def _small(self) -> bool:
+        return self.num_samples <= TABLE_LIMIT
+
+    def _table(self) -> tuple[list[int], list[int]]:
+        key = (self.seed, self.epoch, self.order_id, self.key_stream)
+        return shuffle_table(self.num_samples, *key)
+
+    def _network(self) -> Network:
+        key = (self.seed, self.epoch, self.order_id, self.key_stream, self.offset_stream)
+        return Network.of(self.num_samples, *key)
+
+
+@dataclass(frozen=True)
 class Shuffle:
     """shuffle-1 with the methods every order has."""
 
@@ -185,14 +230,10 @@ class Shuffle:
         return self.num_samples
 
     def index_at(self, epoch: int, position: int) -> int:
-        if self.num_samples <= TABLE_LIMIT:
-            return shuffle_table(self.num_samples, self.seed, epoch)[0][position]
-        return Network.of(self.num_samples, self.seed, epoch).index_at(position)
+        return Permutation(self.num_samples, self.seed, epoch).index_at(position)
 
     def position_of(self, epoch: int, index: int) -> int:
-        if self.num_samples <= TABLE_LIMIT:
-            return shuffle_table(self.num_samples, self.seed, epoch)[1][index]
-        return Network.of(self.num_samples, self.seed, epoch).position_of(index)
+        return Permutation(self.num_samples, self.seed, epoch).position_of(index)
 
     def indices(self, epoch: int, first: int, count: int) -> Sequence[int]:
         return [self.index_at(epoch, position) for position in range(first, first + count)]

@@ -172,9 +172,17 @@ private:
         const Order& order = *mixture_.sources_[source];
         while (!out.empty()) {
             const std::uint64_t position = number % order.num_positions();
+            const std::uint64_t epoch = number / order.num_positions();
+            if (epoch >= kEpochLimit) {
+                throw Error(ErrorKind::kArgument,
+                            "position must be one before epoch 2**40 of every order drawn from, "
+                            "got epoch " +
+                                std::to_string(epoch) + " of orders[" + std::to_string(source) +
+                                "]");
+            }
             const std::size_t count = static_cast<std::size_t>(
                 std::min<std::uint64_t>(out.size(), order.num_positions() - position));
-            order.fill(number / order.num_positions(), position, out.first(count));
+            order.fill(epoch, position, out.first(count));
             number += count;
             out = out.subspan(count);
         }

@@ -4,6 +4,7 @@
 #include <exception>
 #include <numeric>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -49,7 +50,11 @@ void in_parallel(std::size_t size, std::size_t num_threads, Part part) {
     std::vector<std::thread> threads;
     threads.reserve(num_threads - 1);
     for (std::size_t number = 1; number < num_threads; ++number) {
-        threads.emplace_back(guarded, number);
+        try {
+            threads.emplace_back(guarded, number);
+        } catch (const std::system_error&) {  // no thread to be had
+            guarded(number);
+        }
     }
     guarded(0);
     for (std::thread& thread : threads) {

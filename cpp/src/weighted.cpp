@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,18 +20,24 @@ constexpr int kCapacityBits = 62;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorKind::kArgument, message); }
 
+// std::to_string would show 1e-300 as 0.
+std::string shown(double value) {
+    std::ostringstream text;
+    text << value;
+    return text.str();
+}
+
 double sum_of(std::span<const double> weights) {
     double sum = 0;
     for (std::size_t i = 0; i < weights.size(); ++i) {
         if (!std::isfinite(weights[i]) || weights[i] < 0) {
             refuse("weights must be finite and at least 0, got weights[" + std::to_string(i) +
-                   "]=" + std::to_string(weights[i]));
+                   "]=" + shown(weights[i]));
         }
         sum += weights[i];
     }
     if (!std::isfinite(sum) || sum <= 0) {
-        refuse("weights must have a sum above 0 that is finite, got a sum of " +
-               std::to_string(sum));
+        refuse("weights must have a sum above 0 that is finite, got a sum of " + shown(sum));
     }
     return sum;
 }
@@ -44,7 +51,8 @@ std::vector<std::uint64_t> masses_of(std::span<const double> weights) {
     std::vector<std::uint64_t> masses;
     masses.reserve(weights.size());
     for (const double weight : weights) {
-        masses.push_back(static_cast<std::uint64_t>(std::floor(std::ldexp(weight, scale) + 0.5)));
+        // std::round is exact; adding 1/2 would round again, at 2^52 and just below 1/2.
+        masses.push_back(static_cast<std::uint64_t>(std::round(std::ldexp(weight, scale))));
     }
     return masses;
 }

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import operator
 from contextlib import suppress
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from datacursor.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 MAX_EPOCH = 2**40
 MAX_COUNT = 2**63
@@ -67,6 +70,33 @@ def require_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
         listed = ", ".join(repr(choice) for choice in choices)
         raise ArgumentError(f"{name} must be one of {listed}, got {name}={value!r}")
     return value
+
+
+def require_vector(name: str, value: ArrayLike, kinds: str, what: str) -> NDArray[Any]:
+    """Return `value` as an array, which may share its memory.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: A 1-D array or what NumPy makes one of; not empty.
+        kinds: Letters of the dtype kinds allowed, as in `numpy.dtype.kind`.
+        what: What it must be, for the error.
+
+    Raises:
+        TypeError: Its elements are of another kind, or of none.
+        ArgumentError: It is empty or not 1-D.
+    """
+    try:
+        array = np.asarray(value)
+    except (ValueError, OverflowError) as error:  # lists of unequal lengths
+        raise TypeError(f"{name} must be {what}: {error}") from error
+    problem = f"{name} must be {what}, got {array.dtype} of shape {array.shape}"
+    if array.ndim == 1 and len(array) == 0:  # np.asarray([]) is of float64
+        raise ArgumentError(problem)
+    if array.dtype.kind not in kinds:
+        raise TypeError(problem)
+    if array.ndim != 1:
+        raise ArgumentError(problem)
+    return array
 
 
 def _readable(limit: int) -> str:

@@ -37,11 +37,11 @@ class DocumentStream:
         return self.order.num_positions(epoch)
 
     def num_tokens(self, epoch: int) -> int:
-        """Return the tokens of an epoch, bos and eos included; 2**62 where it never ends."""
+        """Return the tokens of an epoch, bos and eos included; 2**62 if it never ends."""
         if self.order.is_permutation:
             return self.lengths.num_tokens
         if self.order.is_endless:
-            return _ENDLESS_TOKENS
+            return _ENDLESS_TOKENS if self.lengths.num_tokens > 0 else 0
         return self._table_of(epoch).num_tokens()
 
     def num_empty(self, epoch: int) -> int:

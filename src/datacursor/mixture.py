@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
+from numbers import Rational, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from datacursor import _core
 from datacursor._core import Mixture as CoreMixture
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_choice, require_integer
+from datacursor.checks import MAX_EPOCH, require_choice, require_integer
 from datacursor.errors import ArgumentError
 from datacursor.order import MIXTURE_ID, CoreOrder, Order
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 STOPPINGS = ("first_exhausted", "all_exhausted", "forever")
 _MAX_BLOCK = 2**16
+_MAX_POSITION = 2**62
 
 
 class Stage(NamedTuple):
@@ -95,15 +97,12 @@ class Mixture(CoreOrder):
         self.block = require_integer("block", block, 1, _MAX_BLOCK + 1)
         self.stopping = require_choice("stopping", stopping, STOPPINGS)
         self.is_endless = stopping == "forever"
-        self.stages = tuple(
-            Stage(
-                require_integer("position of a stage", first, 0, MAX_COUNT),
-                quotas_of(stage_weights, len(self.orders), self.block),
-            )
-            for first, stage_weights in [(0, weights), *stages]
+        self.stages = (
+            Stage(0, quotas_of(weights, len(self.orders), self.block)),
+            *_later_stages(stages, len(self.orders), self.block),
         )
         self._offsets = [0, *accumulate(order.num_samples for order in self.orders)]
-        super().__init__(require_integer("num_samples", self._offsets[-1], 1, MAX_COUNT), seed)
+        super().__init__(self._offsets[-1], seed)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -179,7 +178,7 @@ class Mixture(CoreOrder):
         )
 
 
-def quotas_of(weights: Sequence[float], num_orders: int, block: int) -> tuple[int, ...]:
+def quotas_of(weights: Any, num_orders: int, block: int) -> tuple[int, ...]:
     """Return the positions of a block that each order gets, by largest remainder.
 
     Raises:
@@ -187,6 +186,8 @@ def quotas_of(weights: Sequence[float], num_orders: int, block: int) -> tuple[in
             gets no position.
         TypeError: A weight is not a number.
     """
+    if isinstance(weights, str) or not isinstance(weights, (Sequence, np.ndarray)):
+        raise TypeError(f"weights must be a list of numbers, got {weights!r}")
     if len(weights) != num_orders:
         raise ArgumentError(
             f"weights must be one for each order, got {len(weights)} weights, {num_orders} orders"
@@ -209,10 +210,28 @@ def quotas_of(weights: Sequence[float], num_orders: int, block: int) -> tuple[in
     return tuple(quotas)
 
 
+def _later_stages(stages: Any, num_orders: int, block: int) -> Iterator[Stage]:
+    if not isinstance(stages, Sequence):
+        raise TypeError(f"stages must hold (position, weights) pairs, got {stages!r}")
+    after = 0
+    for number, stage in enumerate(stages):
+        if not isinstance(stage, (tuple, list)) or len(stage) != 2:
+            raise TypeError(f"stages must hold (position, weights) pairs, got {stage!r}")
+        first = require_integer(f"position of stages[{number}]", stage[0], after + 1, _MAX_POSITION)
+        if first % block != 0:
+            raise ArgumentError(
+                f"position of stages[{number}] must be a multiple of block={block}, got {first}"
+            )
+        yield Stage(first, quotas_of(stage[1], num_orders, block))
+        after = first
+
+
 def _as_fraction(weight: Any) -> Fraction:
+    if isinstance(weight, bool) or not isinstance(weight, Real):
+        raise TypeError(f"weights must be numbers, got {weight!r}")
     try:
-        fraction = Fraction(weight.item() if isinstance(weight, np.generic) else weight)
-    except (ValueError, OverflowError) as error:  # nan, inf, text
+        fraction = Fraction(weight if isinstance(weight, Rational) else float(weight))
+    except (ValueError, OverflowError) as error:  # nan, inf
         raise ArgumentError(f"weights must be finite numbers, got {weight!r}") from error
     if fraction < 0:
         raise ArgumentError(f"weights must be at least 0, got {weight!r}")
@@ -220,11 +239,15 @@ def _as_fraction(weight: Any) -> Fraction:
 
 
 def _as_orders(orders: Sequence[Order]) -> tuple[Order, ...]:
+    if not isinstance(orders, Sequence):
+        raise TypeError(f"orders must be a list of datacursor.Order objects, got {orders!r}")
     for order in orders:
         if not isinstance(order, Order):
             raise TypeError(
                 f"orders must hold datacursor.Order objects, got {type(order).__name__}"
             )
+    if len(orders) == 0:
+        raise ArgumentError(f"orders must hold at least one order, got {orders!r}")
     return tuple(orders)
 
 

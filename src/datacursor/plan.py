@@ -251,9 +251,11 @@ class PackingPlan:
         """Return what packing does to one epoch, by planning all of it.
 
         Raises:
-            ArgumentError: epoch is out of range.
+            ArgumentError: epoch is out of range, or the order is endless.
         """
         num_rows = self.num_rows(epoch)
+        if self.order.is_endless:
+            raise ArgumentError(f"an endless order has no stats, got order={self.order!r}")
         chunk = max(1, min(4096, 2**62 // self.seq_len**2))  # keeps sums of squares below 2**63
         reader = Reader(0, 0)
         num_tokens = num_spans = num_split = sum_squares = last_start = 0

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_COUNT, require_bool, require_integer
+from datacursor.checks import MAX_COUNT, require_bool, require_integer, require_vector
 from datacursor.errors import ArgumentError
 from datacursor.order import SUBSET_ID, CoreOrder
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+_WHAT = "a non-empty 1-D array of integers or a mask with a True"
 
 
 class Subset(CoreOrder):
@@ -51,8 +53,8 @@ class Subset(CoreOrder):
         shuffle: bool = True,
     ) -> None:
         self.shuffle = require_bool("shuffle", shuffle)
-        chosen = np.asarray(indices)
-        if chosen.ndim == 1 and chosen.dtype == np.bool_:
+        chosen = require_vector("indices", indices, "iub", _WHAT)
+        if chosen.dtype == np.bool_:
             num_samples = _mask_length(chosen, num_samples)
             chosen = np.flatnonzero(chosen)
         self._indices = _as_indices(chosen)
@@ -81,11 +83,8 @@ def _mask_length(mask: NDArray[np.bool_], num_samples: int | None) -> int:
 
 def _as_indices(indices: NDArray[Any]) -> NDArray[np.int64]:
     """Return indices as an array of our own, in its one form."""
-    if indices.ndim != 1 or len(indices) == 0 or indices.dtype.kind not in "iu":
-        raise ArgumentError(
-            "indices must be a non-empty 1-D array of integers or a mask with a True, got "
-            f"{indices.dtype} of shape {indices.shape}"
-        )
+    if len(indices) == 0:
+        raise ArgumentError(f"indices must be {_WHAT}, got no True")
     if int(indices.min()) < 0 or int(indices.max()) >= MAX_COUNT - 1:
         raise ArgumentError(
             f"indices must be in [0, 2**63 - 1), got {indices.min()} to {indices.max()}"

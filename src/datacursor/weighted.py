@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_COUNT, require_integer
-from datacursor.errors import ArgumentError
+from datacursor.checks import MAX_COUNT, require_integer, require_vector
 from datacursor.order import WEIGHTED_ID, CoreOrder
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
 
 class Weighted(CoreOrder):
@@ -35,7 +34,7 @@ class Weighted(CoreOrder):
     Example:
         >>> order = Weighted([1.0, 0.0, 3.0], seed=1, num_positions=1000)
         >>> np.bincount(order.indices(0, 0, 1000)).tolist()
-        [251, 0, 749]
+        [273, 0, 727]
 
     Source:
         Alias method: Walker 1977, Vose 1991; in integers, as weighted.hpp defines it.
@@ -64,12 +63,7 @@ class Weighted(CoreOrder):
         return _core.Weighted(self._weights, self._num_positions, self.seed)
 
 
-def _as_weights(weights: ArrayLike) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _as_weights(weights: ArrayLike) -> NDArray[np.float64]:
     """Return weights as an array of our own."""
-    array = np.array(weights)
-    if array.ndim != 1 or array.dtype.kind not in "iuf" or len(array) == 0:
-        raise ArgumentError(
-            "weights must be a non-empty 1-D array of numbers, got "
-            f"{array.dtype} of shape {array.shape}"
-        )
-    return np.ascontiguousarray(array, dtype=np.float64)
+    numbers = require_vector("weights", weights, "iuf", "a non-empty 1-D array of numbers")
+    return np.array(numbers, dtype=np.float64, order="C")
