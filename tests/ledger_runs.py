@@ -12,27 +12,13 @@ from datacursor.contributions import SampleContributions, add_digests
 from datacursor.cursor import Cursor
 from datacursor.ledger.writer import Ledger
 from datacursor.order import Order, Shuffle
+from datacursor.outcome import Outcome
 
 NUM_SAMPLES = 100
 SEED = 7
 PLAN_DIGEST = SampleContributions(
     Shuffle(NUM_SAMPLES, SEED), NUM_SAMPLES, bytes(16), data_unverified=True
 ).plan_digest
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a sampler tells its observers of one move."""
-
-    kind: str
-    before: Cursor
-    after: Cursor
-    first: int
-    stop: int
-    micro_batches: int
-    num_tokens: int
-    digest: bytes
-    reason: str
 
 
 def first_cursor(**changes: Any) -> Cursor:
