@@ -10,14 +10,15 @@ from hypothesis import settings
 # Without torch (the supported Pythons are tested with numpy alone) these are left out.
 NEEDS = {
     "torch": [
+        "kill_loop.py",
         "packed.py",
         "runs.py",
         "test_agreement.py",
         "test_demo.py",
-        "kill_loop.py",
-        "test_kills.py",
-        "test_loader.py",
         "test_documents.py",
+        "test_kills.py",
+        "test_ledger_sampler.py",
+        "test_loader.py",
         "test_packing.py",
         "test_packing_orders.py",
         "test_packing_plans.py",
@@ -28,7 +29,15 @@ NEEDS = {
         "test_scenarios.py",
         "test_updates.py",
     ],
-    "pyarrow": ["test_demo.py", "test_tokens.py"],
+    "pyarrow": [
+        "ledger_runs.py",
+        "test_demo.py",
+        "test_ledger.py",
+        "test_ledger_crash.py",
+        "test_ledger_history.py",
+        "test_ledger_verify.py",
+        "test_tokens.py",
+    ],
     "matplotlib": ["test_plots.py", "quality/picture.py"],
     "scipy": ["quality"],
 }

@@ -23,7 +23,7 @@ PACKAGE = ROOT / "src" / "datacursor"
 PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
-    {"_cursor_parts", "_cursor_text", "checks", "mapped_file"},
+    {"_cursor_parts", "_cursor_text", "checks", "durable", "mapped_file"},
     {"cursor", "order", "row_block", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
@@ -39,12 +39,23 @@ PYTHON_LAYERS = (
     {"rows"},
     {"packing"},
     {"loader"},
+    {"ledger"},
+    {"ledger.rows"},
+    {"ledger.identity", "ledger.parts"},
+    {"ledger.files"},
+    {"ledger.history", "ledger.replay"},
+    {"ledger.compact", "ledger.verify", "ledger.writer"},
     {"plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
     {"demo.launch", "demo.picture", "demo.train", "demo.verdict"},
     {"demo.story"},
-    {"cli", "demo.__main__"},
+    {"demo.__main__"},
+    {"cli.output"},
+    {"cli.find"},
+    {"cli.diff", "cli.doctor", "cli.inspect", "cli.items", "cli.ledger"},
+    {"cli"},
+    {"__main__"},
 )
 # Every other module imports with numpy alone.
 NEED_TORCH = (
@@ -62,7 +73,10 @@ NEED_TORCH = (
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
 )
-NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "plots"}
+NEED_PYARROW = {"arrow", "demo.corpus"} | {
+    f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
+}
+NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}
 
 # The same for the core. A file belongs to the noun that its name is or begins with:
 # permutation_avx2.cpp is part of `permutation`.

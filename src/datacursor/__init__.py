@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from datacursor.errors import DataCursorError as DataCursorError
     from datacursor.errors import DeliveryError as DeliveryError
     from datacursor.errors import DivergenceError as DivergenceError
+    from datacursor.errors import LedgerError as LedgerError
     from datacursor.errors import MidUpdateError as MidUpdateError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
+    from datacursor.ledger.writer import Ledger as Ledger
     from datacursor.loader import CursorLoader as CursorLoader
     from datacursor.mixture import Mixture as Mixture
     from datacursor.order import Order as Order
@@ -50,6 +52,8 @@ _MODULE_OF = {
     "DataCursorError": "errors",
     "DeliveryError": "errors",
     "DivergenceError": "errors",
+    "Ledger": "ledger.writer",
+    "LedgerError": "errors",
     "MidUpdateError": "errors",
     "Mixture": "mixture",
     "Order": "order",

@@ -45,3 +45,7 @@ class CorpusError(DataCursorError, ValueError):
 
 class DivergenceError(DataCursorError, AssertionError):
     """Ranks, or runs, that must be equal and are not."""
+
+
+class LedgerError(DataCursorError, ValueError):
+    """A ledger that is damaged, incomplete, foreign or contradicts itself; names the first row."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from datacursor.durable import sync_directory
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -22,7 +24,7 @@ def save_state(state: dict[str, Any], path: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def load_state(path: Path) -> dict[str, Any]:
@@ -49,13 +51,3 @@ def largest_difference(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
     if a.keys() != b.keys():
         raise ValueError(f"other parameters: {sorted(a)} and {sorted(b)}")
     return max(float((a[name] - b[name]).abs().max()) for name in a)
-
-
-def _sync_directory(path: Path) -> None:
-    if os.name != "posix":
-        return  # a directory cannot be opened there
-    directory = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

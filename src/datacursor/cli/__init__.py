@@ -1,0 +1,63 @@
+"""The command `datacursor`: look at cursors and ledgers without the program that made them.
+
+find     cursors in files of any kind
+output   tables and JSON
+doctor, inspect, diff, ledger, items     the commands
+
+Nothing is imported before a command needs it, so a token is read in about a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from datacursor import _core
+from datacursor.cli.diff import add_diff
+from datacursor.cli.doctor import add_doctor
+from datacursor.cli.inspect import add_inspect
+from datacursor.cli.items import add_items
+from datacursor.cli.ledger import add_ledger
+from datacursor.errors import DataCursorError
+
+_CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: Its words; None takes the process's.
+
+    Returns:
+        0, or 1 if what was compared differs or does not hold, or 2 if it could not be told.
+    """
+    options = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a cursor's text has a middle dot
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would complain when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _CLOSED_PIPE
+    except (DataCursorError, OSError, ImportError) as error:
+        print(f"datacursor: {error}", file=sys.stderr)
+        return 2
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="datacursor", description="Look at cursors and ledgers of training runs."
+    )
+    parser.add_argument("--version", action="version", version=f"datacursor {_core.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (add_inspect, add_diff, add_items, add_ledger, add_doctor):
+        add(commands)
+    return parser
