@@ -284,6 +284,7 @@ def test_doctor_is_content_with_this_machine(capsys: pytest.CaptureFixture[str])
     assert facts["healthy"]
     assert facts["python"] == sys.version.split()[0]
     assert facts["cores"] >= 1
+    assert facts["kernel"] in facts["kernels"]
     status, text = run(capsys, "doctor")
     assert (status, "known indices are right" in text) == (0, True)
 

@@ -1,4 +1,4 @@
-"""`datacursor doctor`: what is installed, and whether the core computes rightly."""
+"""`datacursor doctor`: what is installed, which kernel runs, and whether it computes rightly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_doctor(commands: Commands) -> None:
     parser = commands.add_parser(
         "doctor",
         help="versions, processor, and a test of the order",
-        description="Show versions and processor, and compute some known indices. Exit "
+        description="Show versions, processor and kernel, and compute some known indices. Exit "
         "status 1 if one of them comes out wrong.",
     )
     add_json(parser)
@@ -45,12 +45,14 @@ def _run(options: argparse.Namespace) -> int:
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": _num_cores(),
+        "kernel": _core.kernel_name(),
+        "kernels": _core.kernel_names(),
         "order": f"WRONG: {wrong[0]}" if wrong else f"{len(_GOLDEN)} known indices are right",
     }
     if options.json:
         print_json(facts | {"healthy": not wrong})
     else:
-        print_pairs(facts)
+        print_pairs(facts | {"kernels": ", ".join(facts["kernels"])})
     return 1 if wrong else 0
 
 
