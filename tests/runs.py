@@ -11,6 +11,7 @@ import multiprocessing
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from multiprocessing.context import ForkServerContext
 from typing import Any, TypeVar
 
 import torch
@@ -157,10 +158,19 @@ def order(n: int, epoch: int, *, seed: int = 7, shuffle: bool = True) -> list[in
     return [int(index) for index in chosen.indices(epoch, 0, n)]
 
 
+def fresh_context() -> ForkServerContext:
+    """Return a context whose processes have imported torch and none of our objects.
+
+    torch._dynamo takes seconds to import, and the first step of any optimizer does.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", "torch._dynamo", "datacursor.loader"])
+    return context
+
+
 def fresh(function: Callable[..., T], *args: Any, **options: Any) -> T:
     """Return function(*args, **options), computed in a new process without our objects."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "datacursor.loader"])
+    context = fresh_context()
     ours, theirs = context.Pipe(duplex=False)
     # Plain pickles: torch's own would share memory with a process that is about to end.
     call = pickle.dumps((function, args, options))

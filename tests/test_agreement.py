@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
-from runs import Numbers
+from runs import Numbers, fresh_context
 
 import datacursor as dc
 
@@ -19,8 +18,7 @@ TIMEOUT_SECONDS = 120
 
 def run_ranks(function: Callable[[int], Any], num_ranks: int, store: Path) -> list[Any]:
     """Return function(rank) for every rank of a gloo group in processes of its own."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "datacursor.loader"])
+    context = fresh_context()
     answers = context.Queue()
     processes = [
         context.Process(target=_play, args=(function, rank, num_ranks, str(store), answers))
