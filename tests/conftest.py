@@ -22,7 +22,13 @@ NEEDS = {
         "test_sampler_orders.py",
         "test_scenarios.py",
     ],
-    "pyarrow": ["test_demo.py", "test_tokens.py"],
+    "pyarrow": [
+        "test_corpus_files.py",
+        "test_dataset_folder.py",
+        "test_demo.py",
+        "test_parquet.py",
+        "test_tokens.py",
+    ],
     "matplotlib": ["test_plots.py", "quality/picture.py"],
     "scipy": ["quality"],
 }

@@ -27,9 +27,10 @@ PYTHON_LAYERS = (
     {"cursor", "order", "row_block", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
-    {"arrow", "contributions", "datasets", "fingerprint", "skip_table", "state"},
-    {"document_stream", "layout", "matching"},
-    {"commits"},
+    {"arrow", "contributions", "dataset_folder", "datasets", "datatrove", "fingerprint", "flat"}
+    | {"megatron", "skip_table", "state"},
+    {"document_stream", "layout", "matching", "parquet"},
+    {"commits", "corpus_files"},
     {"issuing"},
     {"plan", "sampler", "tokens"},
     {"rows"},
@@ -46,7 +47,7 @@ PYTHON_LAYERS = (
 NEED_TORCH = {"datasets", "layout", "issuing", "loader", "packing", "rows", "sampler", "state"} | {
     f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")
 }
-NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "plots"}
+NEED_MORE_THAN_NUMPY = NEED_TORCH | {"arrow", "demo.corpus", "demo.picture", "parquet", "plots"}
 
 # The same for the core. A file belongs to the noun that its name is or begins with:
 # permutation_avx2.cpp is part of `permutation`.
