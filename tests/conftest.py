@@ -23,6 +23,7 @@ NEEDS = {
         "test_scenarios.py",
     ],
     "pyarrow": [
+        "attacks",
         "test_corpus_files.py",
         "test_dataset_folder.py",
         "test_demo.py",
@@ -31,6 +32,9 @@ NEEDS = {
     ],
     "matplotlib": ["test_plots.py", "quality/picture.py"],
     "scipy": ["quality"],
+    "datasets": ["peers/test_datasets_writer.py"],
+    "datatrove": ["peers/test_datatrove_writer.py"],
+    "megatron": ["peers/test_megatron_writer.py"],
 }
 collect_ignore = [
     name

@@ -80,7 +80,8 @@ def shards_from_file(file: MappedFile, column: str | None) -> SourceShards:
         reader = open_reader(buffer, options=options)
         column = reader.schema.field(0).name
         arrays = (batch.column(0) for batch in batches(reader))
-        return shards_from_arrays(arrays, column, f"{file.path}: column {column!r}")
+        part = shards_from_arrays(arrays, column, f"{file.path}: column {column!r}")
+    return part._replace(files=(file,))
 
 
 def shards_from_arrays(arrays: Iterable[Any], column: str | None, where: str) -> SourceShards:

@@ -72,8 +72,8 @@ class OpenedFiles(NamedTuple):
     Attributes:
         shards: In order.
         num_null: Number of null documents.
-        files: Every file with the number of its first document. A companion stands before the
-            file it belongs to, as a file without documents.
+        files: Every file with the number of its first document. An index stands before its
+            tokens, as a file without documents of its own.
         source: Opens these very files, without looking at directories again.
     """
 
@@ -105,7 +105,7 @@ def open_files(source: FileSource) -> OpenedFiles:
             _check_arguments(format, column, source.marking)
         part = _read(file, format, column, source.marking)
         column = part.column
-        files += [(mapped, num_documents) for mapped in (*part.companions, file)]
+        files += [(mapped, num_documents) for mapped in part.files]
         shards += part.shards
         num_null += part.num_null
         num_documents += sum(len(shard.begins) for shard in part.shards)

@@ -53,4 +53,4 @@ def shards_from_file(file: MappedFile) -> SourceShards:
     offsets = np.zeros(len(ends) + 1, dtype=np.int64)
     offsets[1:] = ends
     shard = shard_from_offsets(np.frombuffer(file.data, dtype), offsets)
-    return SourceShards([shard], companions=(index,))
+    return SourceShards([shard], files=(index, file))

@@ -20,6 +20,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable
+from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,8 @@ LLMC_MAGICS = tuple(struct.pack("<i", magic) for magic in _LLMC_KINDS)
 
 _READ_TOKENS = 2**20
 _MAX_NPY_HEADER_BYTES = 2**16
+# What NumPy lets through of Python's parser, which reads the header as a literal.
+_BAD_LITERAL = (ValueError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
 
 
 class Marking(NamedTuple):
@@ -94,7 +97,7 @@ def shards_from_file(file: MappedFile, format: str, marking: Marking) -> SourceS
     edges = np.array([0, len(tokens)], dtype=np.int64)
     offsets = np.unique(np.concatenate([edges[:1], cuts, edges[1:]]))
     shards = [shard_from_offsets(tokens, offsets)] if len(tokens) else []
-    return SourceShards(shards)
+    return SourceShards(shards, files=(file,))
 
 
 def _headerless_tokens(file: MappedFile, dtype: str | None) -> IntArray:
@@ -147,7 +150,7 @@ def _npy_tokens(file: MappedFile) -> IntArray:
         shape, _, dtype = read(stream)
     except CorpusError:
         raise
-    except (ValueError, TypeError) as error:
+    except _BAD_LITERAL as error:
         raise CorpusError(f"{file.path}: damaged NumPy header: {error}") from error
     if dtype.kind not in "iu" or not dtype.isnative:
         raise CorpusError(f"{file.path}: dtype is {dtype.str!r}, expected little-endian integers")

@@ -65,7 +65,7 @@ def shards_from_file(index: MappedFile) -> SourceShards:
         offsets = offsets[document_indices]
     tokens = np.frombuffer(bin_file.data, dtype)
     shards = [shard_from_offsets(tokens, offsets)] if len(offsets) > 1 else []
-    return SourceShards(shards, companions=(bin_file,))
+    return SourceShards(shards, files=(index, bin_file))
 
 
 def _read_header(index: MappedFile) -> tuple[np.dtype[np.integer[Any]], int, int]:

@@ -40,9 +40,9 @@ def shards_from_file(file: MappedFile, column: str | None) -> SourceShards:
         reader = pq.ParquetFile(source, pre_buffer=False)
         schema = reader.schema_arrow
         name = schema.field(choose_column(schema, column, file.path)).name
-        return shards_from_arrays(
-            _arrays(reader, name, file.path), name, f"{file.path}: column {name!r}"
-        )
+        arrays = _arrays(reader, name, file.path)
+        part = shards_from_arrays(arrays, name, f"{file.path}: column {name!r}")
+    return part._replace(files=(file,))
 
 
 def _arrays(reader: Any, name: str, where: str) -> Iterator[Any]:

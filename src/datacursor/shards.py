@@ -48,13 +48,13 @@ class SourceShards(NamedTuple):
         shards: In order; stretches without documents are left out.
         num_null: Number of null documents; they count as empty ones.
         column: Name of the column that was read, None where there are no columns.
-        companions: Files read besides the first: an index, or the tokens that belong to one.
+        files: Every file that was read, that of the tokens last; none for an object.
     """
 
     shards: list[TokenShard]
     num_null: int = 0
     column: str | None = None
-    companions: tuple[MappedFile, ...] = ()
+    files: tuple[MappedFile, ...] = ()
 
 
 def shard_from_offsets(tokens: IntArray, offsets: NDArray[np.int64]) -> TokenShard:
