@@ -91,6 +91,21 @@ def test_the_sampled_fingerprint_of_large_corpora_is_one_too(tmp_path: Path) -> 
     assert fingerprints == {TokenCorpus.open(documents).fingerprint}
 
 
+def test_every_format_gives_the_same_rows(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from datacursor.loader import CursorLoader
+    from datacursor.packing import PackedSampler
+
+    def first_batch(corpus: TokenCorpus) -> tuple[Any, ...]:
+        sampler = PackedSampler(corpus, seq_len=3, batch_size=4, packing="concat", seed=5)
+        batch = next(iter(CursorLoader(sampler.dataset, sampler=sampler)))
+        return tuple(batch[name].tolist() for name in ("input_ids", "labels", "spans"))
+
+    expected = first_batch(TokenCorpus.open(DOCUMENTS))
+    for name, (path, options) in write_all(tmp_path).items():
+        assert first_batch(TokenCorpus.open(path, **options)) == expected, name
+
+
 def test_lists_of_paths_keep_their_order(tmp_path: Path) -> None:
     written = write_all(tmp_path)
     for name, (path, options) in written.items():

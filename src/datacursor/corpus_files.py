@@ -159,14 +159,19 @@ def _expand(path: str, format: str | None) -> Sequence[str]:
     if os.path.isdir(path):  # noqa: PTH112  # False for a loop of links on every Python
         listed = data_files(path) if format in {None, "arrow"} else None
         return _files_in(path, format) if listed is None else listed
-    if format not in {None, "megatron"}:
-        return [path]
-    # Megatron's users name a data set by either file, or by both without suffix.
-    for index in (path + ".idx", path.removesuffix(".bin") + ".idx"):
-        is_pair = not os.path.lexists(path) or path.endswith(".bin")
-        if is_pair and os.path.lexists(index):
-            return [index]
-    return [path]
+    index = _index_of(path) if format in {None, "megatron"} else None
+    return [path if index is None else index]
+
+
+def _index_of(path: str) -> str | None:
+    """Return Megatron's index if a path is the data set's name or its tokens, else None."""
+    if path.endswith(".bin"):
+        index = path.removesuffix(".bin") + ".idx"
+    elif os.path.lexists(path):
+        return None
+    else:
+        index = path + ".idx"
+    return index if os.path.lexists(index) else None
 
 
 def _files_in(directory: str, format: str | None) -> list[str]:

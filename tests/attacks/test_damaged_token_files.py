@@ -28,13 +28,16 @@ from corpus_writers import (
 )
 
 PRELUDE = """
-    import json, os, resource, sys
+    import json, os, sys
     from datacursor.errors import CorpusError
     from datacursor.tokens import TokenCorpus
 
     target, damaged, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    limit = 2**32  # of address space: libraries are large, files are small
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    if sys.platform == "linux":
+        import resource
+
+        limit = 2**32  # of address space: libraries are large, files are small
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 """
 
 DAMAGE = """
