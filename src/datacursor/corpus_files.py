@@ -26,11 +26,9 @@ from datacursor.flat import Marking
 from datacursor.mapped_file import MappedFile
 from datacursor.shards import SourceShards, TokenShard
 
-ARROW_SUFFIXES = (".arrow", ".ipc", ".feather")
-
-# By suffix: what a directory of a format holds. Headerless tokens hide behind several.
+# Names of a format's files in a directory.
 _SUFFIXES = {
-    "arrow": ARROW_SUFFIXES,
+    "arrow": (".arrow", ".ipc", ".feather"),
     "parquet": (".parquet",),
     "megatron": (".idx",),
     "datatrove": (datatrove.SUFFIX,),
@@ -39,7 +37,8 @@ _SUFFIXES = {
     "flat": (".bin", ".npy"),
 }
 FORMATS = tuple(_SUFFIXES)
-_KINDS = (ARROW_SUFFIXES, (".parquet",), (".idx",), (datatrove.SUFFIX,), (".bin",), (".npy",))
+# Of several kinds in a directory the user must name one; "flat" has the names of two others.
+_KINDS = tuple(suffixes for format, suffixes in _SUFFIXES.items() if format != "flat")
 _MAGICS = (
     (b"ARROW1", "arrow"),
     (b"\xff\xff\xff\xff", "arrow"),

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable
 from tokenize import TokenError
 from typing import Any, NamedTuple
 
@@ -78,26 +77,27 @@ def shards_from_file(file: MappedFile, format: str, marking: Marking) -> SourceS
             f"eot must be given: the token that separates documents in {file.path} "
             f"(format={format!r})"
         )
-    if marking.dtype is not None and format != "flat":
-        raise ArgumentError(
-            f"dtype={marking.dtype!r} does not apply to format={format!r}: the file states it"
-        )
-    read: Callable[[], IntArray] = {
-        "flat": lambda: _headerless_tokens(file, marking.dtype),
-        "llm.c": lambda: _llmc_tokens(file),
-        "npy": lambda: _npy_tokens(file),
-    }[format]
-    tokens = read()
+    tokens = _tokens(file, format, marking.dtype)
     limits = np.iinfo(tokens.dtype)
     eot = require_integer("eot", marking.eot, int(limits.min), int(limits.max) + 1)
     usual = "start" if format == "llm.c" else "end"
-    place = require_choice("eot_at", marking.eot_at or usual, MARKER_PLACES)
+    place = usual if marking.eot_at is None else marking.eot_at
+    place = require_choice("eot_at", place, MARKER_PLACES)
     markers = _find(file, tokens, eot)
     cuts = markers + 1 if place == "end" else markers
-    edges = np.array([0, len(tokens)], dtype=np.int64)
-    offsets = np.unique(np.concatenate([edges[:1], cuts, edges[1:]]))
+    offsets = np.unique(np.concatenate([[0], cuts, [len(tokens)]]))  # a cut may lie at an end
     shards = [shard_from_offsets(tokens, offsets)] if len(tokens) else []
     return SourceShards(shards, files=(file,))
+
+
+def _tokens(file: MappedFile, format: str, dtype: str | None) -> IntArray:
+    if format == "flat":
+        return _headerless_tokens(file, dtype)
+    if dtype is not None:
+        raise ArgumentError(
+            f"dtype={dtype!r} does not apply to format={format!r}: the file states it"
+        )
+    return _llmc_tokens(file) if format == "llm.c" else _npy_tokens(file)
 
 
 def _headerless_tokens(file: MappedFile, dtype: str | None) -> IntArray:
