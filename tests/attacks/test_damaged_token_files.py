@@ -1,6 +1,7 @@
 """Damage anywhere in a token file: an error or other tokens, never a crash, a hang or a signal.
 
-Each format is attacked in a process of its own, with little memory and a time limit.
+Each format is attacked in a process of its own, with little memory and a time limit: at every byte
+of the first 128 and the last 32, and at every 11th between them.
 """
 
 from __future__ import annotations
@@ -57,12 +58,14 @@ DAMAGE = """
             return True
         return False
 
-    for size in range(len(intact)):
+    end = len(intact)
+    places = sorted({*range(min(128, end)), *range(128, end, 11), *range(max(0, end - 32), end)})
+    for size in places:
         assert is_refused(intact[:size]) or (may_cut and size % 2 == 0), f"cut to {size} bytes"
     for junk in (b"\\0", b"junk", bytes(8)):
         assert is_refused(intact + junk) or (may_cut and len(junk) % 2 == 0), junk
     num_refused = 0
-    for place in range(len(intact)):
+    for place in places:
         for mask in (0x01, 0x80, 0xFF):
             changed = bytearray(intact)
             changed[place] ^= mask
@@ -130,7 +133,7 @@ def write_target(name: str, folder: Path) -> tuple[Path, Path, dict[str, Any]]:
     "name",
     ["a.idx", "a.bin", "a.ds", "a.ds.index", "l.bin", "n.npy", "f.bin", "p.parquet", "state.json"],
 )
-def test_every_cut_is_refused_and_every_flipped_byte_survived(name: str, tmp_path: Path) -> None:
+def test_cuts_are_refused_and_flipped_bytes_survived(name: str, tmp_path: Path) -> None:
     target, damaged, options = write_target(name, tmp_path)
     tests = options.copy()
     if name == "f.bin":  # a shorter file of tokens is a file of tokens
