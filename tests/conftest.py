@@ -30,16 +30,23 @@ NEEDS = {
         "test_updates.py",
     ],
     "pyarrow": [
+        "attacks",
         "ledger_runs.py",
+        "test_corpus_files.py",
+        "test_dataset_folder.py",
         "test_demo.py",
         "test_ledger.py",
         "test_ledger_crash.py",
         "test_ledger_history.py",
         "test_ledger_verify.py",
+        "test_parquet.py",
         "test_tokens.py",
     ],
     "matplotlib": ["test_plots.py", "quality/picture.py"],
     "scipy": ["quality"],
+    "datasets": ["peers/test_datasets_writer.py"],
+    "datatrove": ["peers/test_datatrove_writer.py"],
+    "megatron": ["peers/test_megatron_writer.py"],
 }
 collect_ignore = [
     name

@@ -27,9 +27,10 @@ PYTHON_LAYERS = (
     {"cursor", "order", "row_block", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
-    {"arrow", "contributions", "datasets", "fingerprint", "outcome", "skip_table", "state"},
-    {"document_stream", "layout", "matching", "moves"},
-    {"moving", "row_plan", "session", "window_table"},
+    {"arrow", "contributions", "dataset_folder", "datasets", "datatrove", "fingerprint", "flat"}
+    | {"megatron", "outcome", "skip_table", "state"},
+    {"document_stream", "layout", "matching", "moves", "parquet"},
+    {"corpus_files", "moving", "row_plan", "session", "window_table"},
     {"best_fit_plan", "chunk_plan", "concat_plan"},
     {"packing_options"},
     {"commits"},
@@ -73,7 +74,7 @@ NEED_TORCH = (
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
 )
-NEED_PYARROW = {"arrow", "demo.corpus"} | {
+NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
 }
 NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}

@@ -305,9 +305,7 @@ def test_missing_file_is_file_not_found(tmp_path: Path) -> None:
 def test_files_that_are_not_arrow_are_refused(tmp_path: Path) -> None:
     contents = {
         "empty": (b"", "is empty, 0 bytes"),
-        "text": (b"hello, world", "not an Arrow IPC file or stream, it starts with b'hello, w'"),
-        "parquet": (b"PAR1....", "a Parquet file"),
-        "feather": (b"FEA1....", "a Feather version 1 file"),
+        "text": (b"hello, world", "format not recognised, it starts with b'hello, w'; tokens wi"),
         "magic": (b"ARROW1\0\0", "damaged Arrow data"),
     }
     for name, (data, message) in contents.items():
@@ -316,6 +314,18 @@ def test_files_that_are_not_arrow_are_refused(tmp_path: Path) -> None:
         with pytest.raises(CorpusError, match=message) as caught:
             TokenCorpus.open(path)
         assert str(path) in str(caught.value)
+
+
+def test_other_formats_under_the_name_of_arrow_are_refused(tmp_path: Path) -> None:
+    contents = {
+        b"hello, world": "not an Arrow IPC file or stream, it starts with b'hello, w'",
+        b"PAR1....": "a Parquet file",
+        b"FEA1....": "a Feather version 1 file",
+    }
+    for data, message in contents.items():
+        (tmp_path / "x.arrow").write_bytes(data)
+        with pytest.raises(CorpusError, match=rf"x\.arrow: .*{message}"):
+            TokenCorpus.open(tmp_path / "x.arrow", format="arrow")
 
 
 def test_directory_in_the_place_of_a_file_is_refused(tmp_path: Path) -> None:
@@ -581,16 +591,16 @@ def test_pickled_corpus_refuses_a_changed_file(tmp_path: Path) -> None:
 # --- Imports -------------------------------------------------------------------------------
 
 
-def test_lists_need_neither_pyarrow_nor_torch() -> None:
+def test_lists_need_neither_pyarrow_nor_torch(tmp_path: Path) -> None:
     program = """
         import sys
         sys.modules["pyarrow"] = sys.modules["torch"] = None
         from datacursor.tokens import TokenCorpus
         assert len(TokenCorpus.open([[1, 2], [3]]).fingerprint) == 16
         try:
-            TokenCorpus.open("a.arrow")
+            TokenCorpus.open(sys.argv[1])
         except ImportError as error:
             assert "pyarrow" in str(error)
     """
-    result = run_python(program)
+    result = run_python(program, str(write(tmp_path / "a.arrow", table())))
     assert result.returncode == 0, result.stderr

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from datacursor.errors import CorpusError
 from datacursor.mapped_file import MappedFile
-from datacursor.shards import IntArray, TokenShard, check_extents
+from datacursor.shards import IntArray, SourceShards, TokenShard, check_extents
 
-SUFFIXES = (".arrow", ".ipc", ".feather")
 COLUMN_NAMES = ("input_ids", "tokens", "token_ids")
 
 _FILE_MAGIC = b"ARROW1"
@@ -30,21 +28,7 @@ _STREAM_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _OTHER_MAGIC = {b"PAR1": "a Parquet file", b"FEA1": "a Feather version 1 file"}
 
 
-class ArrowShards(NamedTuple):
-    """The token column of one Arrow object or file.
-
-    Attributes:
-        shards: One a chunk or record batch; chunks without documents are left out.
-        num_null: Number of null documents.
-        column: Name of the column, None for a bare array.
-    """
-
-    shards: list[TokenShard]
-    num_null: int
-    column: str | None
-
-
-def shards_from_object(source: Any, column: str | None) -> ArrowShards:
+def shards_from_object(source: Any, column: str | None) -> SourceShards:
     """Return the shards of a pyarrow Array, ChunkedArray, RecordBatch or Table.
 
     Args:
@@ -58,7 +42,7 @@ def shards_from_object(source: Any, column: str | None) -> ArrowShards:
     if isinstance(source, (pa.Table, pa.RecordBatch)):
         index = choose_column(source.schema, column, "Arrow table")
         column = source.schema.field(index).name
-        return _shards(_chunks(source.column(index)), column, f"column {column!r}")
+        return shards_from_arrays(_chunks(source.column(index)), column, f"column {column!r}")
     if not isinstance(source, (pa.Array, pa.ChunkedArray)):
         raise CorpusError(
             f"{type(source).__name__} is not an Arrow array, chunked array, batch or table"
@@ -67,10 +51,10 @@ def shards_from_object(source: Any, column: str | None) -> ArrowShards:
         raise CorpusError(f"an Arrow array has no columns, got column={column!r}")
     if not _is_token_list(source.type):
         raise CorpusError(f"Arrow array of type {source.type} is not a list of integers")
-    return _shards(_chunks(source), None, "Arrow array")
+    return shards_from_arrays(_chunks(source), None, "Arrow array")
 
 
-def shards_from_file(file: MappedFile, column: str | None) -> ArrowShards:
+def shards_from_file(file: MappedFile, column: str | None) -> SourceShards:
     """Return the shards of an Arrow IPC file or stream; its magic decides which it is.
 
     Args:
@@ -89,30 +73,52 @@ def shards_from_file(file: MappedFile, column: str | None) -> ArrowShards:
         found = _OTHER_MAGIC.get(file.data[:4], f"it starts with {file.data[:8]!r}")
         raise CorpusError(f"{file.path}: not an Arrow IPC file or stream, {found}")
     buffer = pa.py_buffer(file.data)
-    with _arrow_errors(file.path):
+    with arrow_errors(file.path):
         index = choose_column(open_reader(buffer).schema, column, file.path)
         # The other columns are neither decompressed nor checked.
         options = pa.ipc.IpcReadOptions(included_fields=[index], use_threads=False)
         reader = open_reader(buffer, options=options)
         column = reader.schema.field(0).name
         arrays = (batch.column(0) for batch in batches(reader))
-        return _shards(arrays, column, f"{file.path}: column {column!r}")
+        part = shards_from_arrays(arrays, column, f"{file.path}: column {column!r}")
+    return part._replace(files=(file,))
 
 
-def files_in(directory: str) -> list[str]:
-    """Return the Arrow IPC files directly inside a directory, sorted by name.
+def shards_from_arrays(arrays: Iterable[Any], column: str | None, where: str) -> SourceShards:
+    """Return the shards of list arrays, one each; empty ones are left out.
+
+    Args:
+        arrays: List arrays of integers, in order.
+        column: Their name, which is passed on.
+        where: Names the data in errors.
 
     Raises:
-        CorpusError: There is none.
+        CorpusError: Damaged buffers or offsets, or a null among the tokens of a document.
     """
-    paths = sorted(
-        str(path)
-        for path in Path(directory).iterdir()
-        if path.suffix in SUFFIXES and not path.name.startswith(".")
-    )
-    if not paths:
-        raise CorpusError(f"{directory}: no file named {', '.join('*' + s for s in SUFFIXES)}")
-    return paths
+    shards = []
+    num_null = 0
+    first_row = 0
+    for array in arrays:
+        if len(array) == 0:
+            continue
+        with arrow_errors(where):
+            array.validate()
+        shard, nulls = _shard(array, where, first_row)
+        shards.append(shard)
+        num_null += nulls
+        first_row += len(array)
+    return SourceShards(shards, num_null, column)
+
+
+@contextmanager
+def arrow_errors(where: str, kind: str = "Arrow") -> Iterator[None]:
+    """Turn what pyarrow says about damaged data into a CorpusError that names the data."""
+    try:
+        yield
+    except CorpusError:
+        raise
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+        raise CorpusError(f"{where}: damaged {kind} data: {error}") from error
 
 
 def choose_column(schema: Any, column: str | None, where: str) -> int:
@@ -195,32 +201,6 @@ def _check_stream_end(file: MappedFile) -> None:
             f"{file.path}: Arrow stream without an end marker, truncated or never closed "
             f"(last bytes {end.hex()}, expected {_STREAM_END.hex()})"
         )
-
-
-@contextmanager
-def _arrow_errors(where: str) -> Iterator[None]:
-    try:
-        yield
-    except CorpusError:
-        raise
-    except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-        raise CorpusError(f"{where}: damaged Arrow data: {error}") from error
-
-
-def _shards(arrays: Iterable[Any], column: str | None, where: str) -> ArrowShards:
-    shards = []
-    num_null = 0
-    first_row = 0
-    for array in arrays:
-        if len(array) == 0:
-            continue
-        with _arrow_errors(where):
-            array.validate()
-        shard, nulls = _shard(array, where, first_row)
-        shards.append(shard)
-        num_null += nulls
-        first_row += len(array)
-    return ArrowShards(shards, num_null, column)
 
 
 def _shard(array: Any, where: str, first_row: int) -> tuple[TokenShard, int]:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datacursor.errors import CorpusError
+from datacursor.mapped_file import MappedFile
 
 IntArray: TypeAlias = NDArray[np.integer[Any]]
 
@@ -38,6 +39,33 @@ class TokenShard(NamedTuple):
     def lengths(self) -> NDArray[np.int64]:
         """Return the number of tokens of each document, as a fresh int64 array."""
         return np.subtract(self.ends, self.begins, dtype=np.int64)
+
+
+class SourceShards(NamedTuple):
+    """The documents of one file or object.
+
+    Attributes:
+        shards: In order; stretches without documents are left out.
+        num_null: Number of null documents; they count as empty ones.
+        column: Name of the column that was read, None where there are no columns.
+        files: Every file that was read, that of the tokens last; none for an object.
+    """
+
+    shards: list[TokenShard]
+    num_null: int = 0
+    column: str | None = None
+    files: tuple[MappedFile, ...] = ()
+
+
+def shard_from_offsets(tokens: IntArray, offsets: NDArray[np.int64]) -> TokenShard:
+    """Return documents that follow one another: number i is ``tokens[offsets[i]:offsets[i + 1]]``.
+
+    Args:
+        tokens: Copied if they are not aligned, which a file may decide.
+        offsets: Shape (documents + 1,).
+    """
+    aligned = tokens if tokens.flags.aligned else tokens.copy()
+    return TokenShard(aligned, offsets[:-1], offsets[1:])
 
 
 def check_extents(shard: TokenShard, where: str, first_row: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Token corpora: documents of token ids from memory or from Arrow files, by number.
+"""Token corpora: documents of token ids from memory or from files, by number.
 
 A corpus is the data side of packing. It knows how long each document is, where its tokens lie
 and what the whole says (the fingerprint); it knows no order, no rows and no cursor.
@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from datacursor import corpus_files
 from datacursor.checks import require_integer
+from datacursor.corpus_files import FileSource, OpenedFiles
 from datacursor.errors import ArgumentError, CorpusError
 from datacursor.fingerprint import Progress, fingerprint_shards
+from datacursor.flat import Marking
 from datacursor.mapped_file import MappedFile
 from datacursor.shards import IntArray, TokenShard, shard_from_sequences
 
 __all__ = ["TokenCorpus", "TokenShard"]
 
-FORMATS = ("memory", "arrow")
+FORMATS = ("memory", *corpus_files.FORMATS)
 
 
 class TokenCorpus:
@@ -57,7 +60,7 @@ class TokenCorpus:
         *,
         num_null: int = 0,
         files: Sequence[tuple[MappedFile, int]] = (),
-        column: str | None = None,
+        source: FileSource | None = None,
         fingerprint: bytes | None = None,
     ) -> None:
         """Take checked shards; `open` is the way in.
@@ -66,7 +69,7 @@ class TokenCorpus:
             shards: The documents, each with at least one; extents already checked.
             num_null: Number of null documents among them.
             files: Every file behind the shards, with the number of its first document.
-            column: The column that was read from the files.
+            source: Opens the files again; None if the shards came from memory.
             fingerprint: The fingerprint, when it is known.
         """
         self.shards = tuple(shards)
@@ -79,12 +82,19 @@ class TokenCorpus:
         self.dtype = max(dtypes, key=lambda dtype: dtype.itemsize, default=np.dtype(np.int64))
         self._files = tuple(file for file, _ in files)
         self._file_starts = np.array([first for _, first in files], dtype=np.int64)
-        self._column = column
+        self._source = source
         self._fingerprint = fingerprint
 
     @classmethod
     def open(
-        cls, source: Any, *, column: str | None = None, format: str | None = None
+        cls,
+        source: Any,
+        *,
+        column: str | None = None,
+        format: str | None = None,
+        dtype: str | None = None,
+        eot: int | None = None,
+        eot_at: str | None = None,
     ) -> TokenCorpus:
         """Open a corpus.
 
@@ -94,61 +104,56 @@ class TokenCorpus:
                 - a sequence of documents, each a sequence or array of integers (copied once);
                 - a pyarrow Array or ChunkedArray of list, large_list or fixed_size_list of
                   integers, or a Table or RecordBatch with such a column (not copied);
-                - the path of an Arrow IPC file or stream, which is mapped;
-                - the path of a directory of such files (*.arrow, *.ipc, *.feather), read in
-                  order of name, or a sequence of paths, read as given.
+                - the path of a file, which is mapped: an Arrow IPC file or stream, Megatron's
+                  .idx (.bin beside it), datatrove's .ds (.ds.index beside it), tokens of llm.c,
+                  a NumPy file, or tokens without a header; Parquet is decoded into memory;
+                - the path of a directory of such files of one format, read in order of name, or
+                  of a Hugging Face data set saved to disk;
+                - a sequence of such paths, read as given.
             column: Name of the token column. None takes the only column of integer lists, else
                 the only such column called input_ids, tokens or token_ids.
-            format: "memory", "arrow", or None to tell from the source.
+            format: "memory", "arrow", "parquet", "megatron", "datatrove", "llm.c", "npy" or
+                "flat"; None tells from the source, but never takes a file for "flat".
+            dtype: "uint16" or "uint32", needed by "flat" alone: nothing in the file says it.
+            eot: The end-of-text token that tells documents apart in "flat", "llm.c" and "npy",
+                and needed by them. It stays a token of its document.
+            eot_at: Where a document has it, "end" or "start". None for what the format does:
+                "start" in "llm.c", else "end".
 
         Raises:
             FileNotFoundError: There is no file at a path.
             CorpusError: The data is damaged, of another kind, or has no token column.
-            ArgumentError: format is unknown or does not fit the source.
+            ArgumentError: An argument is missing, unknown, or does not fit the source.
         """
         if format is not None and format not in FORMATS:
             raise ArgumentError(f"format must be one of {FORMATS} or None, got {format!r}")
         paths = _paths(source)
-        is_arrow = paths is not None or _is_pyarrow(source)
-        if format == "arrow" and not is_arrow:
-            raise ArgumentError(
-                f"format='arrow' needs a path or a pyarrow object, got {type(source).__name__}"
-            )
-        if format == "memory" and paths is not None:
-            raise ArgumentError(f"format='memory' needs data, got a path: {source!r}")
+        marking = Marking(eot, eot_at, dtype)
         if paths is not None:
-            return cls._open_files(paths, column)
+            if format == "memory":
+                raise ArgumentError(f"format='memory' needs data, got a path: {source!r}")
+            absolute = tuple(str(Path(path).absolute()) for path in paths)
+            files = FileSource(absolute, format, column, marking)
+            return cls._from_files(corpus_files.open_files(files))
+        if marking != Marking():
+            raise ArgumentError(f"dtype, eot and eot_at are for files, got {type(source).__name__}")
+        is_arrow = _is_pyarrow(source)
+        if format not in {None, "memory"} and not (is_arrow and format == "arrow"):
+            raise ArgumentError(f"format={format!r} needs a path, got {type(source).__name__}")
         if is_arrow:
             from datacursor import arrow
 
-            shards, num_null, _ = arrow.shards_from_object(source, column)
-            return cls(shards, num_null=num_null)
+            part = arrow.shards_from_object(source, column)
+            return cls(part.shards, num_null=part.num_null)
         if column is not None:
             raise ArgumentError(f"a list of documents has no columns, got column={column!r}")
         shard, num_null = shard_from_sequences(_documents(source))
         return cls([shard] if len(shard.begins) else [], num_null=num_null)
 
     @classmethod
-    def _open_files(
-        cls, paths: Sequence[str], column: str | None, fingerprint: bytes | None = None
-    ) -> TokenCorpus:
-        from datacursor import arrow
-
-        if len(paths) == 1 and Path(paths[0]).is_dir():
-            paths = arrow.files_in(paths[0])
-        shards: list[TokenShard] = []
-        files: list[tuple[MappedFile, int]] = []
-        num_null = 0
-        num_documents = 0
-        for path in paths:
-            file = MappedFile(path)
-            part = arrow.shards_from_file(file, column)
-            column = part.column  # the first file decides for all
-            files.append((file, num_documents))
-            shards += part.shards
-            num_null += part.num_null
-            num_documents += sum(len(shard.begins) for shard in part.shards)
-        return cls(shards, num_null=num_null, files=files, column=column, fingerprint=fingerprint)
+    def _from_files(cls, opened: OpenedFiles, fingerprint: bytes | None = None) -> TokenCorpus:
+        shards, num_null, files, source = opened
+        return cls(shards, num_null=num_null, files=files, source=source, fingerprint=fingerprint)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -224,11 +229,11 @@ class TokenCorpus:
             file.check()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if not self._files:
+        if self._source is None:
             shards = [_compact(shard) for shard in self.shards]
             return _from_arrays, (shards, self.num_null, self._fingerprint)
         identities = [(file.path, file.identity()) for file in self._files]
-        return _reopen, (identities, self._column, self._fingerprint)
+        return _reopen, (self._source, identities, self._fingerprint)
 
     def __repr__(self) -> str:
         return (
@@ -276,9 +281,9 @@ def _from_arrays(shards: list[TokenShard], num_null: int, fingerprint: bytes | N
 
 
 def _reopen(
-    identities: list[tuple[str, tuple[int, bytes]]], column: str, fingerprint: bytes | None
+    source: FileSource, identities: list[tuple[str, tuple[int, bytes]]], fingerprint: bytes | None
 ) -> TokenCorpus:
-    corpus = TokenCorpus._open_files([path for path, _ in identities], column, fingerprint)
+    corpus = TokenCorpus._from_files(corpus_files.open_files(source), fingerprint)
     for file, (path, (size, digest)) in zip(corpus._files, identities, strict=True):
         size_now, digest_now = file.identity()
         if (size_now, digest_now) != (size, digest):
