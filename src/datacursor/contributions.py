@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _MAX_FILL = 8192  # indices computed ahead of the loader: 64 KiB, and 10 us at most
 _MAX_DIGESTED = 65536  # indices held at a time when a large commit is digested
 _LANE = 2**64
+_LANES = struct.Struct("<QQ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +102,9 @@ class Layout:
 
 def add_digests(a: bytes, b: bytes) -> bytes:
     """Return the sum of two identity digests, lane by lane modulo 2**64."""
-    return b"".join(
-        (
-            (int.from_bytes(a[i : i + 8], "little") + int.from_bytes(b[i : i + 8], "little"))
-            % _LANE
-        ).to_bytes(8, "little")
-        for i in (0, 8)
-    )
+    first, second = _LANES.unpack(a)
+    other_first, other_second = _LANES.unpack(b)
+    return _LANES.pack((first + other_first) % _LANE, (second + other_second) % _LANE)
 
 
 class Advance(NamedTuple):
