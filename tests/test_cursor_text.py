@@ -49,7 +49,7 @@ def test_str_mentions_what_is_unusual() -> None:
         position=9, deferred=[(0, 2), (7, 2)], accepted=["seed", "plan"]
     )
     assert str(cursor) == (
-        "epoch 0 \u00b7 sample 9 / 9 (100.0 %) \u00b7 update 0 \u00b7 data unverified"
+        "epoch 0 \u00b7 sample 9 \u00b7 update 0 \u00b7 data unverified"
         " \u00b7 order 0x8001 \u00b7 pending 2 \u00b7 deferred 4 \u00b7 accepted seed, plan"
     )
 
