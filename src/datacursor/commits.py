@@ -182,12 +182,13 @@ class CommitTracker:
         self._moving.is_fresh = False
         try:
             self._moving.pass_over(part, count, [], kind=kind, reason=reason)
-        finally:  # an observer may raise, or the user interrupt
+        finally:  # the user may interrupt
             if self._moving.value is not before:
                 session.committed += count
                 session.take_issued(count)
                 if kind == DEFERRED:
                     session.put_off(part)
+        self._moving.tell()
 
     def decide_later(self, count: int, is_applied: Callable[[], bool]) -> None:
         """Take an update of `count` micro-batches whose outcome a device still holds.
@@ -201,9 +202,11 @@ class CommitTracker:
     def decide(self) -> None:
         """Commit or skip the update whose outcome a device held, if there is one."""
         if self._undecided is not None:
-            (count, is_applied), self._undecided = self._undecided, None
+            count, is_applied = self._undecided
+            was_applied = is_applied()  # the user may interrupt the wait, and ask again
+            self._undecided = None
             self._require_session().undecided = 0
-            if is_applied():
+            if was_applied:
                 self.commit(count)
             else:
                 self.skip("overflow", count)
@@ -263,11 +266,6 @@ class CommitTracker:
         self._moving.load(cursor, allow_changed)
         self._end_session("the sampler was loaded")
 
-    def adopt(self, cursor: Cursor) -> Session:
-        """Load a cursor and start a session at it in one step, for a stateful iterator."""
-        self.load(cursor)
-        return self.begin()
-
     def seek(self, epoch: int, position: int) -> None:
         """Move to any place; the identity digest counts from there.
 
@@ -286,6 +284,7 @@ class CommitTracker:
         """
         self.moving.skip_range(first, stop, reason)
         self._end_session("positions were passed by skip_range()")
+        self._moving.tell()
 
     def set_epoch(self, epoch: int) -> bool:
         """Move a fresh tracker to an epoch's start; return whether it now stands in `epoch`."""
@@ -369,9 +368,10 @@ class CommitTracker:
         try:
             issued = session.take_issued(count)
             self._moving.pass_over(part, count, issued, num_updates=self._uncounted_updates)
-        finally:  # an observer may raise, or the user interrupt
+        finally:  # the user may interrupt
             if self._moving.value is not before:
                 self._uncounted = self._uncounted_updates = 0
+        self._moving.tell()
 
     def _watch_for_misfit(self) -> None:
         """Warn if two passes to an epoch's end, one after the other, left something uncommitted."""
