@@ -305,6 +305,32 @@ def test_a_full_disk_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert verify(tmp_path, cursor=run.save()).history.num_rows == 4
 
 
+@pytest.mark.parametrize("num_rows", [0, 2])  # of an attempt before
+@pytest.mark.parametrize("step", ["create_durably", "write_durably", "sync_directory"])
+def test_a_full_disk_where_an_attempt_begins_loses_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_rows: int, step: str
+) -> None:
+    run = start(tmp_path)
+    run.commits(num_rows)
+    run = start(tmp_path, run.save())
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        module = "durable" if step == "sync_directory" else "ledger.files"
+        patch.setattr(f"datacursor.{module}.{step}", fail)
+        run.ledger.note(loss=0.25)
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space"):
+                run.commit()
+    end = run.commit()
+    run.save()
+    history = verify(tmp_path, cursor=end).history
+    assert history.effective["update"].tolist() == list(range(1, num_rows + 4))
+    assert history.effective["loss"][num_rows] == 0.25
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a directory cannot be synced there")
 def test_a_part_that_is_there_after_a_failure_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
