@@ -49,7 +49,7 @@ class CommitTracker:
         self.layout = layout
         self.on_skip = require_choice("on_skip", on_skip, ON_SKIP)
         self.session: Session | None = None
-        self.has_committed = False
+        self.has_concluded = False  # an update, by a commit or a skip
         self._moving = MovingCursor(contributions, layout)
         self._uncounted = 0  # micro-batches committed and not yet worked into the cursor
         self._uncounted_updates = 0
@@ -145,7 +145,7 @@ class CommitTracker:
         self._uncounted += count
         self._uncounted_updates += 1
         self._num_tries = 0
-        self.has_committed = True
+        self.has_concluded = True
         self._moving.is_fresh = False
         if ends_stretch or self._moving.observers or self._uncounted >= self._max_uncounted:
             self._count()
@@ -169,6 +169,7 @@ class CommitTracker:
                 f"on_skip={self.on_skip!r} needs a CursorLoader: a plain loader may have drawn "
                 "the whole epoch already"
             )
+        self.has_concluded = True
         if self.on_skip == "retry":
             self._give_again(session, count)
             return
@@ -376,7 +377,7 @@ class CommitTracker:
     def _watch_for_misfit(self) -> None:
         """Warn if two passes to an epoch's end, one after the other, left something uncommitted."""
         session = self.session
-        if session is None or not self.has_committed:
+        if session is None or not self.has_concluded:
             return
         self._num_partial = self._num_partial + 1 if session.is_unfinished else 0
         if self._num_partial == _NUM_SUSPICIOUS:
