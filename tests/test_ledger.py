@@ -45,6 +45,15 @@ def test_a_row_holds_what_was_committed_and_noted(tmp_path: Path) -> None:
     assert began <= row["time"] <= time.time_ns()
 
 
+def test_a_loss_is_noted_as_it_leaves_the_model(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    run = start(tmp_path)
+    run.ledger.note(loss=torch.full((), 0.5, requires_grad=True) * 1)  # warnings are errors here
+    run.commit()
+    run.save()
+    assert read(tmp_path).effective["loss"].tolist() == [0.5]
+
+
 def test_a_note_belongs_to_the_next_row_alone(tmp_path: Path) -> None:
     run = start(tmp_path)
     run.ledger.note(loss=0.5, learning_rate=0.1, tokens_digest=b"t" * 16)

@@ -315,7 +315,7 @@ class CommitTracker:
             word = "issued" if session.delivered is None else "delivered"
             raise CommitError(
                 f"cannot commit {count} micro-batch(es): {open_batches} {word} and not committed "
-                f"in epoch {session.start.epoch} since position {session.start.position}"
+                f"in epoch {session.start.epoch}; did attach() or a commit before take them?"
             )
         if count > session.num_left or count < session.num_pending - session.committed:
             raise CommitError(

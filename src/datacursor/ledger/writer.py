@@ -146,8 +146,8 @@ class Ledger:
             raise ArgumentError(f"tokens_digest must be 16 bytes, got {len(tokens_digest)}")
         self._notes = (
             old_digest if tokens_digest is None else bytes(tokens_digest),
-            old_rate if learning_rate is None else float(learning_rate),
-            old_loss if loss is None else float(loss),
+            old_rate if learning_rate is None else _number(learning_rate),
+            old_loss if loss is None else _number(loss),
         )
 
     def on_outcome(self, outcome: Outcome) -> None:
@@ -263,3 +263,8 @@ class Ledger:
         self._chain = next_chain(self._chain, body)
         self._buffer += body
         self._buffer += self._chain
+
+
+def _number(value: SupportsFloat) -> float:
+    detach = getattr(value, "detach", None)  # torch warns where a tensor asks for gradients
+    return float(value if detach is None else detach())
