@@ -82,6 +82,34 @@ def test_ranks_agree_until_one_is_ahead(tmp_path: Path) -> None:
     assert lines[3].startswith("  rank 1: epoch 1 \u00b7 sample 8 / 22")
 
 
+class Observer:
+    """Asks for every commit at once, as a ledger on rank 0 does."""
+
+    def on_outcome(self, outcome: dc.Outcome) -> None:
+        pass
+
+    def on_state(self, cursor: dc.Cursor) -> None:
+        pass
+
+
+def rewind(rank: int) -> list[str]:
+    sampler, loader = make()
+    if rank == 0:
+        sampler.add_observer(Observer())
+    state = sampler.state_dict()
+    for _ in islice(loader, 2 + rank):
+        sampler.commit()
+    sampler.load_state_dict(state)
+    rewound = complaint(sampler)
+    for _ in islice(loader, 2):
+        sampler.commit()
+    return [rewound, complaint(sampler)]
+
+
+def test_ranks_agree_after_a_load_whatever_each_did_before(tmp_path: Path) -> None:
+    assert run_ranks(rewind, 2, tmp_path / "store") == [["", ""]] * 2
+
+
 def use_one_rank_twice(_rank: int) -> list[str]:
     sampler, loader = make(num_replicas=2, rank=0)
     agreed = complaint(sampler)

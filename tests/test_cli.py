@@ -213,6 +213,21 @@ def test_what_is_no_cursor_is_refused(
     assert message in fail(capsys, "inspect", path)
 
 
+def test_half_a_token_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "run.log"
+    log.write_text(f"{CURSOR.token()}\n{OTHER.token()[:-9]}\n{OTHER.token()}\n")
+    _, found = run_json(capsys, "inspect", log)
+    assert [item["key"] for item in found] == ["line 1", "line 3"]
+
+
+def test_the_damaged_file_of_a_directory_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good").write_bytes(bytes(CURSOR))
+    (tmp_path / "run.log").write_text(f"\n{CURSOR.token()[:-9]}\n")
+    assert "run.log: line 2: not a cursor" in fail(capsys, "inspect", tmp_path)
+
+
 def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert str(tmp_path / "none") in fail(capsys, "inspect", tmp_path / "none")
 
@@ -357,6 +372,12 @@ def test_show_lists_attempts_and_rows(ledger: Path, capsys: pytest.CaptureFixtur
     assert [attempt["lived"] for attempt in shown["attempts"]] == [3, 2, 12]
     assert shown["rows"][-1]["loss"] is None
     assert len(shown["rows"]) == 10
+
+
+def test_a_directory_without_a_ledger_does_not_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fail(capsys, "ledger", "verify", tmp_path) == f"{tmp_path}: holds no ledger\n"
 
 
 def test_show_of_an_empty_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -638,6 +638,91 @@ def test_an_observer_that_raises_leaves_cursor_and_session_level(kind: str) -> N
     assert (place(tracker), tracker.cursor.last_digest) == ((1, 0), digest(0, 0, 24))
 
 
+def test_an_observer_that_raises_makes_iterators_stale_where_positions_are_passed() -> None:
+    class Full(Recorder):
+        def on_outcome(self, outcome: Outcome) -> None:
+            raise OSError("disk full")
+
+    tracker = make()
+    session = deliver(tracker, 2)
+    tracker.moving.add_observer(Full())
+    with pytest.raises(OSError, match="disk full"):
+        tracker.skip_range(0, 6)
+    with pytest.raises(StaleIteratorError, match="passed by skip_range"):
+        session.require_live()
+    with pytest.raises(CommitError, match="nothing to commit"):
+        tracker.commit()
+
+
+@pytest.mark.parametrize("method", ["commit", "skip", "skip_range"])
+def test_an_observer_finds_the_sampler_where_it_is_told_it_is(method: str) -> None:
+    class Asking(Recorder):
+        def on_outcome(self, outcome: Outcome) -> None:
+            super().on_outcome(outcome)
+            assert tracker.cursor == outcome.after
+            assert tracker.remaining() == 12 - outcome.stop // 2
+            assert tracker.uncommitted().issued == (2 if method != "skip_range" else 0)
+
+    tracker = make()
+    recorder = Asking()
+    tracker.moving.add_observer(recorder)
+    deliver(tracker, 2)
+    tracker.skip_range(0, 2) if method == "skip_range" else getattr(tracker, method)(
+        micro_batches=1
+    )
+    assert [outcome.stop for outcome in recorder.outcomes] == [2]
+
+
+def test_a_save_by_an_observer_comes_after_the_move_for_all() -> None:
+    class Saving(Recorder):
+        def on_outcome(self, outcome: Outcome) -> None:
+            tracker.moving.saved()
+
+    class Listing(Recorder):
+        def on_state(self, cursor: Cursor) -> None:
+            assert [outcome.after for outcome in self.outcomes] == [cursor]
+            super().on_state(cursor)
+
+    tracker, recorder = make(), Listing()
+    tracker.moving.add_observer(Saving())
+    tracker.moving.add_observer(recorder)
+    deliver(tracker, 1)
+    tracker.commit()
+    assert recorder.saved == [tracker.cursor]
+
+
+def test_the_other_observers_are_told_although_one_raises() -> None:
+    class Broken(Recorder):
+        def on_outcome(self, outcome: Outcome) -> None:
+            raise RuntimeError("no more")
+
+    tracker, broken, recorder = make(), Broken(), Recorder()
+    tracker.moving.add_observer(broken)
+    tracker.moving.add_observer(recorder)
+    deliver(tracker, 2)
+    with pytest.raises(RuntimeError, match="no more"):
+        tracker.commit(1)
+    tracker.moving.remove_observer(broken)
+    tracker.commit(1)
+    assert [outcome.first for outcome in recorder.outcomes] == [0, 2]
+
+
+def test_an_interrupted_wait_for_a_verdict_is_waited_for_again() -> None:
+    interrupts = [KeyboardInterrupt()]
+
+    def is_applied() -> bool:
+        if interrupts:
+            raise interrupts.pop()
+        return True
+
+    tracker = make()
+    deliver(tracker, 1)
+    tracker.decide_later(1, is_applied)
+    with pytest.raises(KeyboardInterrupt):
+        _ = tracker.cursor
+    assert place(tracker) == (0, 2)
+
+
 def test_commits_are_counted_again_after_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = make()
     deliver(tracker, 12)

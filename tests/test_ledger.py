@@ -45,6 +45,15 @@ def test_a_row_holds_what_was_committed_and_noted(tmp_path: Path) -> None:
     assert began <= row["time"] <= time.time_ns()
 
 
+def test_a_loss_is_noted_as_it_leaves_the_model(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    run = start(tmp_path)
+    run.ledger.note(loss=torch.full((), 0.5, requires_grad=True) * 1)  # warnings are errors here
+    run.commit()
+    run.save()
+    assert read(tmp_path).effective["loss"].tolist() == [0.5]
+
+
 def test_a_note_belongs_to_the_next_row_alone(tmp_path: Path) -> None:
     run = start(tmp_path)
     run.ledger.note(loss=0.5, learning_rate=0.1, tokens_digest=b"t" * 16)
@@ -303,6 +312,32 @@ def test_a_full_disk_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             run.save()
     run.commit()
     assert verify(tmp_path, cursor=run.save()).history.num_rows == 4
+
+
+@pytest.mark.parametrize("num_rows", [0, 2])  # of an attempt before
+@pytest.mark.parametrize("step", ["create_durably", "write_durably", "sync_directory"])
+def test_a_full_disk_where_an_attempt_begins_loses_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_rows: int, step: str
+) -> None:
+    run = start(tmp_path)
+    run.commits(num_rows)
+    run = start(tmp_path, run.save())
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        module = "durable" if step == "sync_directory" else "ledger.files"
+        patch.setattr(f"datacursor.{module}.{step}", fail)
+        run.ledger.note(loss=0.25)
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space"):
+                run.commit()
+    end = run.commit()
+    run.save()
+    history = verify(tmp_path, cursor=end).history
+    assert history.effective["update"].tolist() == list(range(1, num_rows + 4))
+    assert history.effective["loss"][num_rows] == 0.25
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a directory cannot be synced there")

@@ -89,6 +89,51 @@ def test_the_layout_may_change_between_attempts(tmp_path: Path) -> None:
     assert finish(tmp_path, state, drop_last=True, batch_size=8).notes == ()
 
 
+@pytest.mark.parametrize(("num_tries", "skip_every"), [(32, 0), (33, 30)])
+def test_a_restart_drops_a_rest_that_is_less_than_its_round(
+    tmp_path: Path, num_tries: int, skip_every: int
+) -> None:
+    options: dict[str, Any] = {"accumulation_steps": 1, "drop_last": True, "on_skip": "defer"}
+    sampler = make(batch_size=3, **options)
+    with dc.Ledger(tmp_path) as ledger:
+        ledger.attach(sampler)
+        train(sampler, num_tries, skip_every=skip_every)
+        state = sampler.state_dict()
+    assert sampler.epoch == 0
+    assert finish(tmp_path, state, batch_size=5, **options).notes == ()
+
+
+@pytest.mark.parametrize(("on_skip", "accumulation_steps"), [("advance", 2), ("defer", 1)])
+def test_what_became_of_a_deferred_range_after_the_checkpoint_dies(
+    tmp_path: Path, on_skip: str, accumulation_steps: int
+) -> None:
+    def restart(state: Any = None, **options: Any) -> tuple[dc.CursorSampler, dc.CursorLoader[int]]:
+        sampler = make(**options)
+        dc.Ledger(tmp_path).attach(sampler)
+        if state is not None:
+            sampler.load_state_dict(state)
+        return sampler, dc.CursorLoader(sampler.dataset, sampler=sampler)
+
+    sampler, loader = restart(on_skip="defer")
+    train(sampler, 13, skip_every=5)  # the whole epoch; two updates are deferred
+    state = sampler.state_dict()
+    assert sampler.cursor.deferred == ((32, 8), (72, 8))
+    options = {"on_skip": on_skip, "accumulation_steps": accumulation_steps}
+    sampler, loader = restart(state, **options)
+    train(sampler, 1, skip_every=1)
+    sampler.state_dict()
+    sampler, loader = restart(state, **options)
+    for _ in loader:
+        if loader.ends_update:
+            sampler.commit()
+    sampler.state_dict()
+    assert (sampler.epoch, sampler.cursor.position) == (1, 0)
+    verification = verify(tmp_path, cursor=sampler.cursor)
+    assert verification.history.effective["attempt"].tolist()[13:] == [2] * (
+        2 if accumulation_steps == 2 else 4
+    )
+
+
 def test_ranges_that_the_user_skips_are_rows(tmp_path: Path) -> None:
     sampler = make()
     with dc.Ledger(tmp_path) as ledger:

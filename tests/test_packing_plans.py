@@ -500,6 +500,21 @@ def test_another_seq_len_is_accepted_at_the_start_of_an_epoch(name: str) -> None
     assert rows.cursor.accepted == ("seq_len",)
 
 
+@EVERY_PLAN
+def test_an_epoch_is_resumed_at_its_end_while_rows_are_deferred(name: str) -> None:
+    rows = make_shuffled(name, on_skip="defer")
+    rows.seek(1, 0)
+    for number, _ in enumerate(islice(deliver(rows), rows.remaining())):
+        rows.skip() if number == 1 else rows.commit()
+    assert rows.cursor.deferred == ((2, 2),)
+    resumed = make_shuffled(name)
+    resumed.load_state_dict(rows.state_dict())
+    (batch,) = deliver(resumed)
+    assert batch["spans"].tolist() == resumed.plan.rows(1, 2, 2)[0].tolist()
+    resumed.commit()
+    assert (resumed.cursor.epoch, resumed.cursor.position) == (2, 0)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

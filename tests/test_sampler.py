@@ -390,6 +390,21 @@ def test_a_state_that_never_moved_is_noticed_once(n: int, counted: bool, given: 
         sampler.state_dict()
 
 
+def test_an_update_that_is_open_or_was_skipped_is_no_forgotten_commit() -> None:
+    sampler = make(24)
+    sampler.seek(0, 22)  # one micro-batch is left
+    loader: dc.CursorLoader[int] = dc.CursorLoader(Numbers(24), sampler=sampler)
+    next(iter(loader))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sampler.state_dict()
+        sampler.seek(0, 0)
+        for _ in loader:
+            sampler.skip()
+        next(iter(loader))
+        sampler.state_dict()
+
+
 def test_a_worker_process_cannot_commit() -> None:
     class Committing(Numbers):
         sampler: dc.CursorSampler

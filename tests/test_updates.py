@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -286,8 +287,10 @@ def test_only_one_optimizer_and_a_scaler_are_attached() -> None:
     sampler.detach()
     with pytest.raises(TypeError, match=r"must be one .*Optimizer, got list"):
         sampler.attach([optimizer])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"scaler must have a method step\(\), got float"):
-        sampler.attach(optimizer, 0.5)
+    for wrong in (0.5, torch.amp.GradScaler):
+        message = rf"scaler must have a method step\(\), got {re.escape(repr(wrong))}"
+        with pytest.raises(TypeError, match=message):
+            sampler.attach(optimizer, wrong)
     sampler.attach(optimizer)
 
 
@@ -342,8 +345,11 @@ def test_a_step_without_a_batch_is_refused() -> None:
     sampler, loader, optimizer = attached()
     next(iter(loader))
     optimizer.step()
-    with pytest.raises(dc.CommitError, match="0 delivered and not committed"):
-        optimizer.step()
+    for again in (optimizer.step, sampler.commit):
+        with pytest.raises(
+            dc.CommitError, match=r"0 delivered .* did attach\(\) or a commit before"
+        ):
+            again()
     assert sampler.cursor.position == 2
 
 

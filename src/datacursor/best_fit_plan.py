@@ -124,8 +124,11 @@ class BestFitPlan(RowPlan):
         """Look whether both are at the start, and at the rows of the reader's window."""
         if (row == 0) != (reader == (0, 0)) or reader.offset > row or phase > 0:
             return f"position={row}, phase={phase}"
-        if reader.position >= self._windows.num_windows(epoch):
-            return f"only {self._windows.num_windows(epoch)} windows in the epoch"
+        num_windows = self._windows.num_windows(epoch)
+        if reader == (num_windows, 0) and row == self.num_rows(epoch, phase):
+            return None  # the end, where a cursor stands while ranges are deferred
+        if reader.position >= num_windows:
+            return f"only {num_windows} windows in the epoch"
         num_rows = self._windows.packed(epoch, reader.position).num_rows
         return None if reader.offset < max(1, num_rows) else f"a window of {num_rows} rows"
 

@@ -49,7 +49,7 @@ class CommitTracker:
         self.layout = layout
         self.on_skip = require_choice("on_skip", on_skip, ON_SKIP)
         self.session: Session | None = None
-        self.has_committed = False
+        self.has_concluded = False  # an update, by a commit or a skip
         self._moving = MovingCursor(contributions, layout)
         self._uncounted = 0  # micro-batches committed and not yet worked into the cursor
         self._uncounted_updates = 0
@@ -145,7 +145,7 @@ class CommitTracker:
         self._uncounted += count
         self._uncounted_updates += 1
         self._num_tries = 0
-        self.has_committed = True
+        self.has_concluded = True
         self._moving.is_fresh = False
         if ends_stretch or self._moving.observers or self._uncounted >= self._max_uncounted:
             self._count()
@@ -169,6 +169,7 @@ class CommitTracker:
                 f"on_skip={self.on_skip!r} needs a CursorLoader: a plain loader may have drawn "
                 "the whole epoch already"
             )
+        self.has_concluded = True
         if self.on_skip == "retry":
             self._give_again(session, count)
             return
@@ -182,12 +183,13 @@ class CommitTracker:
         self._moving.is_fresh = False
         try:
             self._moving.pass_over(part, count, [], kind=kind, reason=reason)
-        finally:  # an observer may raise, or the user interrupt
+        finally:  # the user may interrupt
             if self._moving.value is not before:
                 session.committed += count
                 session.take_issued(count)
                 if kind == DEFERRED:
                     session.put_off(part)
+        self._moving.tell()
 
     def decide_later(self, count: int, is_applied: Callable[[], bool]) -> None:
         """Take an update of `count` micro-batches whose outcome a device still holds.
@@ -201,9 +203,11 @@ class CommitTracker:
     def decide(self) -> None:
         """Commit or skip the update whose outcome a device held, if there is one."""
         if self._undecided is not None:
-            (count, is_applied), self._undecided = self._undecided, None
+            count, is_applied = self._undecided
+            was_applied = is_applied()  # the user may interrupt the wait, and ask again
+            self._undecided = None
             self._require_session().undecided = 0
-            if is_applied():
+            if was_applied:
                 self.commit(count)
             else:
                 self.skip("overflow", count)
@@ -263,11 +267,6 @@ class CommitTracker:
         self._moving.load(cursor, allow_changed)
         self._end_session("the sampler was loaded")
 
-    def adopt(self, cursor: Cursor) -> Session:
-        """Load a cursor and start a session at it in one step, for a stateful iterator."""
-        self.load(cursor)
-        return self.begin()
-
     def seek(self, epoch: int, position: int) -> None:
         """Move to any place; the identity digest counts from there.
 
@@ -286,6 +285,7 @@ class CommitTracker:
         """
         self.moving.skip_range(first, stop, reason)
         self._end_session("positions were passed by skip_range()")
+        self._moving.tell()
 
     def set_epoch(self, epoch: int) -> bool:
         """Move a fresh tracker to an epoch's start; return whether it now stands in `epoch`."""
@@ -315,7 +315,7 @@ class CommitTracker:
             word = "issued" if session.delivered is None else "delivered"
             raise CommitError(
                 f"cannot commit {count} micro-batch(es): {open_batches} {word} and not committed "
-                f"in epoch {session.start.epoch} since position {session.start.position}"
+                f"in epoch {session.start.epoch}; did attach() or a commit before take them?"
             )
         if count > session.num_left or count < session.num_pending - session.committed:
             raise CommitError(
@@ -369,14 +369,15 @@ class CommitTracker:
         try:
             issued = session.take_issued(count)
             self._moving.pass_over(part, count, issued, num_updates=self._uncounted_updates)
-        finally:  # an observer may raise, or the user interrupt
+        finally:  # the user may interrupt
             if self._moving.value is not before:
                 self._uncounted = self._uncounted_updates = 0
+        self._moving.tell()
 
     def _watch_for_misfit(self) -> None:
         """Warn if two passes to an epoch's end, one after the other, left something uncommitted."""
         session = self.session
-        if session is None or not self.has_committed:
+        if session is None or not self.has_concluded:
             return
         self._num_partial = self._num_partial + 1 if session.is_unfinished else 0
         if self._num_partial == _NUM_SUSPICIOUS:

@@ -233,12 +233,14 @@ class Committing:
 
     def _warn_if_never_committed(self) -> None:
         session = self._tracker.session
-        if session is None or self._tracker.has_committed or self._has_warned:
+        if session is None or self._tracker.has_concluded or self._has_warned:
             return
         if session.delivered is None:
             given, many = session.issued, _MANY_ISSUED
         else:
-            given, many = session.delivered, min(_MANY_DELIVERED, session.num_micro_batches)
+            given = session.delivered
+            most_open = self._tracker.layout.accumulation_steps
+            many = min(_MANY_DELIVERED, max(session.num_micro_batches, most_open + 1))
         if given >= many:
             self._has_warned = True
             warnings.warn(

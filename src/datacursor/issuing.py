@@ -110,4 +110,5 @@ class SamplerIterator(chain[int]):
         self._issue.session.require_live()
         if self._issue.is_exhausted:
             raise StaleIteratorError("this iterator has ended; load into a new one from iter()")
-        self._issue.restart(self._issue.tracker.adopt(cursor_of(state_dict)))
+        self._issue.tracker.load(cursor_of(state_dict))
+        self._issue.restart(self._issue.tracker.begin())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from typing import Any
 
@@ -33,13 +34,14 @@ class MovingCursor:
         self.tally = (_NO_DIGEST, _NO_DIGEST)
         self.is_fresh = True
         self.observers: tuple[CommitObserver, ...] = ()
+        self._untold: deque[tuple[CommitObserver, Outcome]] = deque()
         self._contributions = contributions
         self._layout = layout
         self._is_loaded = False  # loaded, and not moved since
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the observers to the original."""
-        return self.__dict__ | {"observers": ()}
+        return self.__dict__ | {"observers": (), "_untold": deque()}
 
     def settled(self) -> Cursor:
         """Return where the next micro-batch comes from."""
@@ -56,6 +58,8 @@ class MovingCursor:
         reason: str = "",
     ) -> None:
         """Move over the contributions of updates, one or, if committed, several.
+
+        Call `tell` once all that depends on the cursor is level with it.
 
         Args:
             part: Their positions, of one stretch.
@@ -77,7 +81,7 @@ class MovingCursor:
             share = self._contributions.digest_of(before.epoch, issued)
             self.tally = (add_digests(whole, added.digest), add_digests(ours, share))
         if self.observers:
-            self._tell(
+            self._note(
                 kind=kind,
                 before=before,
                 first=part.first,
@@ -89,7 +93,7 @@ class MovingCursor:
             )
 
     def skip_range(self, first: int, stop: int, reason: str) -> None:
-        """Pass over positions [first, stop) that nobody shall train on.
+        """Pass over positions [first, stop) that nobody shall train on; `tell` is to follow.
 
         Raises:
             ArgumentError: first is not the cursor's position, or the epoch has no such positions.
@@ -113,7 +117,7 @@ class MovingCursor:
         self.is_fresh = False
         if self.observers:
             added = self._contributions.advance(before, stop - first)
-            self._tell(
+            self._note(
                 kind=USER_SKIPPED,
                 before=before,
                 first=first,
@@ -125,7 +129,7 @@ class MovingCursor:
             )
 
     def load(self, cursor: Cursor, allow_changed: Collection[str]) -> None:
-        """Continue from a saved cursor.
+        """Continue from a saved cursor; what was tallied since died with the run's weights.
 
         Raises:
             CursorMismatchError: It belongs to other data, another seed or another plan.
@@ -134,6 +138,7 @@ class MovingCursor:
         cursor = match(cursor, self._contributions, self._layout, allow_changed)
         self._require_window(cursor)
         self.value = cursor
+        self.tally = (_NO_DIGEST, _NO_DIGEST)
         self.is_fresh = False
         self._is_loaded = True
 
@@ -191,9 +196,20 @@ class MovingCursor:
         if observer not in self.observers:
             raise ArgumentError(f"observer was not added: {observer!r}")
         self.observers = tuple(other for other in self.observers if other is not observer)
+        self._untold = deque(told for told in self._untold if told[0] is not observer)
+
+    def tell(self) -> None:
+        """Tell the observers of the moves they have not been told of.
+
+        One may raise, or ask the sampler meanwhile; the others are told the next time, in order.
+        """
+        while self._untold:
+            observer, outcome = self._untold.popleft()
+            observer.on_outcome(outcome)
 
     def saved(self) -> Cursor:
         """Return the cursor to save, without pending micro-batches, and tell the observers."""
+        self.tell()
         cursor = self.value
         if cursor.pending:
             cursor = cursor.replace(pending=0, window_batch_size=0)
@@ -224,7 +240,6 @@ class MovingCursor:
         self._is_loaded = False
         return stamp
 
-    def _tell(self, **what: Any) -> None:
+    def _note(self, **what: Any) -> None:
         outcome = Outcome(after=self.value, **what)
-        for observer in self.observers:
-            observer.on_outcome(outcome)
+        self._untold.extend((observer, outcome) for observer in self.observers)

@@ -55,8 +55,9 @@ class Attachment:
                 f"optimizer must be one torch.optim.Optimizer, got {type(optimizer).__name__}; "
                 "with several attach the one that steps in every update"
             )
-        if scaler is not None and not callable(getattr(scaler, "step", None)):
-            raise TypeError(f"scaler must have a method step(), got {type(scaler).__name__}")
+        is_scaler = callable(getattr(scaler, "step", None)) and not isinstance(scaler, type)
+        if scaler is not None and not is_scaler:
+            raise TypeError(f"scaler must have a method step(), got {scaler!r}")
         self.optimizer = optimizer
         self.num_steps = 0
         self._tracker = tracker

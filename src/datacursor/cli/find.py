@@ -11,7 +11,7 @@ import mmap
 import pickle
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,8 +71,11 @@ def find_cursor(source: str, key: str | None = None) -> Cursor:
 def _in_directory(directory: Path) -> Iterator[Found]:
     for path in sorted(path for path in directory.rglob("*") if path.is_file()):
         name = path.relative_to(directory).as_posix()
-        for key, cursor in _in_file(path):
-            yield Found(f"{name}: {key}" if key else name, cursor)
+        try:
+            for key, cursor in _in_file(path):
+                yield Found(f"{name}: {key}" if key else name, cursor)
+        except CursorFormatError as error:
+            raise CursorFormatError(f"{name}: {error}") from error
 
 
 def _in_file(path: Path) -> Iterator[Found]:
@@ -111,10 +114,11 @@ def _in_text(data: bytes) -> Iterator[Found]:
             yield from _in_value(value, "")
             return
     lines = data.splitlines()
-    for number, line in enumerate(lines, 1):
-        for match in _TOKEN.finditer(line):
-            key = f"line {number}" if len(lines) > 1 else ""
-            yield _read(key, Cursor.from_token, match[0].decode())
+    yield from _intact(
+        (f"line {number}" if len(lines) > 1 else "", Cursor.from_token, match[0].decode())
+        for number, line in enumerate(lines, 1)
+        for match in _TOKEN.finditer(line)
+    )
 
 
 def _in_checkpoint(path: Path) -> Iterator[Found]:
@@ -157,21 +161,37 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def _records(data: bytes | mmap.mmap) -> Iterator[Found]:
-    """Yield the intact records in a file of any kind; if there is none, what is wrong with one."""
-    damage: CursorFormatError | None = None
-    num_intact = 0
+    """Yield the intact records in a file of any kind."""
+    yield from _intact(
+        (f"byte {place}", Cursor.from_bytes, data[place : place + length])
+        for place, length in _places(data)
+    )
+
+
+def _places(data: bytes | mmap.mmap) -> Iterator[tuple[int, int]]:
+    """Yield where something begins as a record does, and the length it says it has."""
     place = data.find(_MAGIC)
     while place >= 0:
         head = data[place : place + _TOTAL_LENGTH.stop]
-        length = int.from_bytes(head[_TOTAL_LENGTH], "little")
+        yield place, int.from_bytes(head[_TOTAL_LENGTH], "little")
+        place = data.find(_MAGIC, place + 1)
+
+
+def _intact(candidates: Iterable[tuple[str, Any, Any]]) -> Iterator[Found]:
+    """Yield the intact of what looks like cursors; if there is none, say what is wrong with one.
+
+    A run that was killed leaves half a token in its log, a file half a record that was replaced.
+    """
+    damage: CursorFormatError | None = None
+    num_intact = 0
+    for key, decode, value in candidates:
         try:
-            found = _read(f"byte {place}", Cursor.from_bytes, data[place : place + length])
-        except CursorFormatError as error:
+            found = _read(key, decode, value)
+        except CursorFormatError as error:  # noqa: PERF203  # one damaged, and the next
             damage = damage or error
         else:
             num_intact += 1
             yield found
-        place = data.find(_MAGIC, place + 1)
     if damage is not None and num_intact == 0:
         raise damage
 

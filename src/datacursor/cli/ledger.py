@@ -15,7 +15,7 @@ from datacursor.cli.output import (
     print_table,
     readable_time,
 )
-from datacursor.errors import LedgerError
+from datacursor.errors import ArgumentError, LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +73,8 @@ def _verify(options: argparse.Namespace) -> int:
             print(f"{options.directory}: BAD\n{error}")
         return 1
     history = result.history
+    if not history.attempts and not history.idle:
+        raise ArgumentError(f"{options.directory}: holds no ledger")
     facts: dict[str, Any] = {
         "holds": True,
         "attempts": len(history.attempts),

@@ -24,6 +24,7 @@ from datacursor.ledger import files
 from datacursor.ledger.identity import rebuild_order
 from datacursor.ledger.rows import (
     COMMITTED,
+    DEFERRED,
     GENESIS,
     OUTCOMES,
     ROW,
@@ -97,10 +98,15 @@ class History:
     def lived(self) -> tuple[NDArray[np.bool_], ...]:
         """Of each attempt, which rows no later attempt was rewound past; no start row is."""
         masks = []
-        limit: Progress | None = None
+        earliest: list[Attempt] = []  # of the later ones, those rewound furthest
         for attempt in reversed(self.attempts):
-            masks.append(_is_alive(attempt.rows, limit) & (attempt.rows["outcome"] != START))
-            limit = min(limit or attempt.began_at, attempt.began_at)
+            alive = attempt.rows["outcome"] != START
+            for later in earliest:
+                alive &= _is_alive(attempt.rows, later)
+            masks.append(alive)
+            candidates = [*earliest, attempt]
+            furthest = min(later.began_at for later in candidates)
+            earliest = [later for later in candidates if later.began_at == furthest]
         return tuple(reversed(masks))
 
     @cached_property
@@ -238,14 +244,18 @@ def _first_difference(previous: bytes, rows: Rows) -> int | None:
     return next((n for n, (expected, chain) in enumerate(pairs) if chain != expected), None)
 
 
-def _is_alive(rows: Rows, limit: Progress | None) -> NDArray[np.bool_]:
-    """Return which rows are not past a place.
+def _is_alive(rows: Rows, later: Attempt) -> NDArray[np.bool_]:
+    """Return which rows are not past the place where a later attempt began.
 
-    Updates alone do not tell: a skip moves the position and makes no update.
+    Updates alone do not tell: a skip moves the position and makes no update. Nor do positions
+    where deferred ranges are delivered again, so of those that were still deferred at that place
+    only the deferral itself lives.
     """
-    if limit is None:
-        return np.ones(len(rows), np.bool_)
-    updates, epoch, position = limit
+    updates, epoch, position = later.began_at
     is_before = (rows["epoch"] < epoch) | ((rows["epoch"] == epoch) & (rows["stop"] <= position))
+    for first, count in later.start.deferred:
+        is_inside = (rows["first"] >= first) & (rows["stop"] <= first + count)
+        is_it = (rows["stop"] - rows["first"] == count) & (rows["outcome"] == DEFERRED)
+        is_before &= (rows["epoch"] != epoch) | ~is_inside | is_it
     is_last = (rows["update"] == updates) & ((rows["outcome"] == COMMITTED) | is_before)
     return np.asarray((rows["update"] < updates) | is_last)

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _NO_DIGEST = bytes(16)
 
 
+def round_size_of(row: dict[str, Any]) -> int:
+    """Return the contributions of all ranks in a micro-batch of a row; 0 if it has none."""
+    return (row["stop"] - row["first"]) // row["micro_batches"] if row["micro_batches"] else 0
+
+
 class Replay:
     """Where the run stands after some rows.
 
@@ -64,7 +69,7 @@ class Replay:
         first, stop = row["first"], row["stop"]
         if stop < first:
             raise LedgerError(f"ends at position {stop:,} before it begins at {first:,}")
-        round_size = (stop - first) // row["micro_batches"] if row["micro_batches"] else 0
+        round_size = round_size_of(row)
         if not self._take_deferred(row["epoch"], first, stop):
             self._move(row["epoch"], first, stop, round_size)
         self._round_size = round_size or self._round_size
@@ -79,12 +84,18 @@ class Replay:
         if row["outcome"] == "user_skipped":
             self.digest = _NO_DIGEST  # it counts from here
 
-    def why_not_at(self, cursor: Cursor) -> str:
-        """Return in which fields a cursor is elsewhere, with both values of each; else nothing."""
+    def why_not_at(self, cursor: Cursor, round_size: int = 0) -> str:
+        """Return in which fields a cursor is elsewhere, with both values of each; else nothing.
+
+        Args:
+            cursor: Where the run says it is.
+            round_size: Contributions of a round there, which may leave less than that behind; 0
+                if there is none yet.
+        """
         here = copy(self)
         if (cursor.epoch, cursor.position) == (self.epoch + 1, 0):
             try:
-                here._finish_epoch(0)
+                here._finish_epoch(round_size)
             except LedgerError as error:
                 return str(error)
         deferred = [(first, first + count) for first, count in cursor.deferred]

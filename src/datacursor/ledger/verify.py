@@ -14,7 +14,7 @@ from datacursor.contributions import SampleContributions
 from datacursor.errors import ArgumentError, LedgerError
 from datacursor.ledger.history import Attempt, History, name_row, read
 from datacursor.ledger.identity import require_same_run, why_not_rebuilt
-from datacursor.ledger.replay import Replay
+from datacursor.ledger.replay import Replay, round_size_of
 from datacursor.ledger.rows import COMMITTED, values_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class _Verifier:
         self._set_order(order, attempt)
         if replay is None and start.updates_committed > 0:
             self._note(f"the updates up to {start.updates_committed:,} are not in this ledger")
-        reason = "" if replay is None else replay.why_not_at(start)
+        reason = "" if replay is None else replay.why_not_at(start, _first_round_size(attempt))
         if reason and not _was_moved(start):
             raise LedgerError(f"does not begin where the rows before it end: {reason}")
         if replay is None or reason:
@@ -186,6 +186,11 @@ class _Verifier:
     def _note(self, note: str) -> None:
         if note not in self.notes:
             self.notes.append(note)
+
+
+def _first_round_size(attempt: Attempt) -> int:
+    sizes = (round_size_of(values_of(row)) for row in attempt.rows)
+    return next((size for size in sizes if size > 0), 0)
 
 
 def _was_moved(start: Cursor) -> bool:

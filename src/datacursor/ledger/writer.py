@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from datacursor.ledger.identity import Plan
     from datacursor.outcome import Outcome
     from datacursor.sampler import CursorSampler
+
+_Notes: TypeAlias = "tuple[bytes, float, float]"  # tokens digest, learning rate, loss
 
 _NAN = float("nan")
 _NO_DIGEST = bytes(16)
@@ -76,7 +79,8 @@ class Ledger:
         self._chain = _NO_DIGEST
         self._buffer = bytearray()
         self._num_written = 0  # rows of this attempt in parts
-        self._notes = (_NO_DIGEST, _NAN, _NAN)
+        self._notes: _Notes = (_NO_DIGEST, _NAN, _NAN)
+        self._untaken: deque[tuple[Outcome, _Notes, int]] = deque()  # told, and no rows yet
         self._plan: Plan | None = None  # known once attached
         self._sampler: CursorSampler | None = None
 
@@ -142,8 +146,8 @@ class Ledger:
             raise ArgumentError(f"tokens_digest must be 16 bytes, got {len(tokens_digest)}")
         self._notes = (
             old_digest if tokens_digest is None else bytes(tokens_digest),
-            old_rate if learning_rate is None else float(learning_rate),
-            old_loss if loss is None else float(loss),
+            old_rate if learning_rate is None else _number(learning_rate),
+            old_loss if loss is None else _number(loss),
         )
 
     def on_outcome(self, outcome: Outcome) -> None:
@@ -154,25 +158,11 @@ class Ledger:
                 or is damaged.
             OSError: The file system refuses; rows stay buffered.
         """
-        before = outcome.before
-        if before is not self._last and before != self._last:
-            self._begin(before)
-        after = outcome.after
-        self._add(
-            after.updates_committed,
-            before.epoch,
-            outcome.first,
-            outcome.stop,
-            _CODES[outcome.kind],
-            outcome.micro_batches,
-            outcome.num_tokens,
-            outcome.digest,
-            *self._notes,
-        )
-        self._last = after
+        self._untaken.append((outcome, self._notes, time.time_ns()))
         self._notes = (_NO_DIGEST, _NAN, _NAN)
+        self._take()
         if len(self._buffer) >= self._rows_per_part * ROW.itemsize:
-            self.flush()
+            self._write()
 
     def on_state(self, cursor: Cursor) -> None:
         """Write all rows. The sampler calls it when its state is taken.
@@ -190,17 +180,8 @@ class Ledger:
             LedgerError: A later attempt has begun elsewhere.
             OSError: The file system refuses; rows stay buffered.
         """
-        if self._attempt is None or not self._buffer:
-            return
-        self._require_latest(self._attempt)
-        rows = np.frombuffer(self._buffer, ROW)
-        try:
-            files.write_part(self.directory, self._attempt, self._num_written, rows)
-        except FileNotFoundError:  # a later attempt cleans up as it begins
-            self._require_latest(self._attempt)
-            raise
-        self._num_written += len(rows)
-        self._buffer = bytearray()
+        self._take()
+        self._write()
 
     def __enter__(self) -> Self:
         """Return the ledger."""
@@ -215,9 +196,45 @@ class Ledger:
         """Write all rows."""
         self.flush()
 
-    def _begin(self, start: Cursor) -> None:
+    def _take(self) -> None:
+        """Make rows of what was told; what the file system refuses is taken the next time."""
+        while self._untaken:
+            outcome, notes, time_ns = self._untaken[0]
+            before, after = outcome.before, outcome.after
+            if before is not self._last and before != self._last:
+                self._begin(before, time_ns)
+            self._untaken.popleft()
+            self._add(
+                after.updates_committed,
+                before.epoch,
+                outcome.first,
+                outcome.stop,
+                _CODES[outcome.kind],
+                outcome.micro_batches,
+                outcome.num_tokens,
+                outcome.digest,
+                *notes,
+                time_ns,
+            )
+            self._last = after
+
+    def _write(self) -> None:
+        """Write the buffered rows."""
+        if self._attempt is None or not self._buffer:
+            return
+        self._require_latest(self._attempt)
+        rows = np.frombuffer(self._buffer, ROW)
+        try:
+            files.write_part(self.directory, self._attempt, self._num_written, rows)
+        except FileNotFoundError:  # a later attempt cleans up as it begins
+            self._require_latest(self._attempt)
+            raise
+        self._num_written += len(rows)
+        self._buffer = bytearray()
+
+    def _begin(self, start: Cursor, time_ns: int) -> None:
         """Begin an attempt: the run was started, restored or moved."""
-        self.flush()
+        self._write()
         self.directory.mkdir(parents=True, exist_ok=True)
         for number in reversed(files.claims(self.directory)):
             if (earlier := files.read_claim(self.directory, number)) is not None:
@@ -231,7 +248,8 @@ class Ledger:
         self._attempt, self._chain, self._num_written = attempt, chain, 0
         position = start.position
         place = (start.updates_committed, start.epoch, position, position, START, 0, 0)
-        self._add(*place, chain, digest_of_cursor(bytes(start)), _NAN, _NAN)
+        self._add(*place, chain, digest_of_cursor(bytes(start)), _NAN, _NAN, time_ns)
+        self._last = start
 
     def _require_latest(self, attempt: int) -> None:
         if files.is_claimed(self.directory, attempt + 1):
@@ -241,7 +259,12 @@ class Ledger:
             )
 
     def _add(self, *values: int | float | bytes) -> None:
-        body = BODY.pack(self._attempt, *values, time.time_ns())
+        body = BODY.pack(self._attempt, *values)
         self._chain = next_chain(self._chain, body)
         self._buffer += body
         self._buffer += self._chain
+
+
+def _number(value: SupportsFloat) -> float:
+    detach = getattr(value, "detach", None)  # torch warns where a tensor asks for gradients
+    return float(value if detach is None else detach())
