@@ -28,8 +28,8 @@ def choose_order(
         noun: What the elements are.
 
     Raises:
-        ArgumentError: There are no elements, the order covers another number of them, or
-            another seed is asked for than the order has.
+        ArgumentError: There are no elements, the order covers another number of them, it is
+            no permutation although it says so, or another seed is asked for than it has.
     """
     require_bool("shuffle", shuffle)
     require_integer(f"num_{noun}", num_elements, 1, MAX_COUNT)
@@ -57,6 +57,11 @@ def _require_order(order: Any, num_elements: int, seed: int, noun: str) -> Order
     if not fits:
         raise ArgumentError(
             f"order must cover num_{noun}={num_elements}, got order.num_samples={order.num_samples}"
+        )
+    if order.is_permutation and order.num_positions(0) != order.num_samples:
+        raise ArgumentError(
+            f"order must set is_permutation = False where num_positions is not num_samples, got "
+            f"num_positions(0)={order.num_positions(0)} from {order!r}"
         )
     if seed not in (0, order.seed):
         raise ArgumentError(f"seed must be left to the order, got seed={seed}, {order!r}")
