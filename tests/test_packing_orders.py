@@ -40,6 +40,7 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"tail": "drop"},
     {"eos": 1},
+    {"bos": 2, "eos": 1},
     {"bos": 2, "eos": 1, "keep_empty": True},
 ]
 
