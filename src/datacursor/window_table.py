@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
 
 _MAX_PACKED = 3  # kept: the one before, the one in use, and the next
+_MAX_QUEUED = 1024  # windows to count that wait for a thread, at about 2 kB each
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,12 @@ class Windows:
 
     def counts(self, epoch: int, first: int) -> Iterator[dict[str, int]]:
         """Yield what packing each window from `first` on counts, by all cores."""
+        windows = range(first, self.num_windows(epoch))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            windows = range(first, self.num_windows(epoch))
-            yield from pool.map(partial(self.count, epoch), windows)
+            for start in range(0, len(windows), _MAX_QUEUED):
+                yield from pool.map(
+                    partial(self.count, epoch), windows[start : start + _MAX_QUEUED]
+                )
 
     def count(self, epoch: int, window: int) -> dict[str, int]:
         """Return what packing one window counts."""
