@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from datacursor import _core
+from datacursor.fork_lock import ForkLock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -152,7 +153,7 @@ class WindowTable:
         """Begin an empty table for one epoch."""
         self.epoch = epoch
         self._windows = windows
-        self._lock = Lock()
+        self._lock = ForkLock()
         self._ends: list[int] = []
 
     def num_rows(self) -> int:
