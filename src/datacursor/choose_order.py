@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from datacursor.checks import MAX_COUNT, require_bool, require_integer
 from datacursor.errors import ArgumentError
 from datacursor.order import Order, Sequential, Shuffle
@@ -35,11 +33,12 @@ def choose_order(
     require_integer(f"num_{noun}", num_elements, 1, MAX_COUNT)
     if order is None:
         return Shuffle(num_elements, seed) if shuffle else Sequential(num_elements, seed)
-    if isinstance(order, (list, tuple, np.ndarray)):
+    if isinstance(order, (list, tuple)) or hasattr(order, "__array__"):
         given = Subset(order, num_samples=num_elements, seed=seed, shuffle=False)
-        if given.num_positions(0) != num_elements:
+        num_given = given.num_positions(0)
+        if num_given != num_elements:
             raise ArgumentError(
-                f"order must hold all num_{noun}={num_elements} indices, got {len(order)}; "
+                f"order must hold all num_{noun}={num_elements} indices, got {num_given}; "
                 "pass a datacursor.Subset to leave some out"
             )
         return given
