@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -439,6 +440,17 @@ def test_a_fork_plans_on_while_its_parent_packs_ahead() -> None:
         sums.append(sum_in_a_fork(plan, row))
     alone = busy_plan()
     assert sums == [sum_of_rows(alone, row) for row in rows]
+
+
+def test_counting_many_windows_keeps_few_of_them_in_memory() -> None:
+    plan = best_fit([1] * 8192, 4, window_documents=1)
+    tracemalloc.start()
+    try:
+        assert len(plan) == 8192
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 6 * 2**20  # 16 MB if all windows were asked for at once
 
 
 # -- Documents passed ------------------------------------------------------------------------------

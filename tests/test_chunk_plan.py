@@ -190,3 +190,16 @@ def test_which_documents_are_done_is_not_known() -> None:
     plan = chunk([3, 2], 4)
     with pytest.raises(ArgumentError, match="whether all of document 1 was committed"):
         plan.is_passed(0, plan.reader_of(0, 0), 1)
+
+
+def test_a_row_at_the_very_end_of_2_63_tokens() -> None:
+    num_tokens, seq_len = 2**63 - 3, 2**31 - 100
+    plan = chunk([num_tokens], seq_len, shuffle=False)
+    spans, _ = plan.rows(0, plan.num_rows(0) - 1, 1)
+    assert spans.tolist() == [[0, num_tokens // seq_len * seq_len, num_tokens]]
+
+
+@pytest.mark.parametrize("packing", ["concat", "chunk"])
+def test_the_sum_of_squares_may_pass_2_63(packing: str) -> None:
+    plan = PackingPlan([2**40], seq_len=2**30, packing=packing, shuffle=False)
+    assert plan.stats(0).sum_squares == 2**10 * 2**60

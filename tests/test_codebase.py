@@ -23,7 +23,7 @@ PACKAGE = ROOT / "src" / "datacursor"
 PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
-    {"_cursor_parts", "_cursor_text", "checks", "durable", "mapped_file"},
+    {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "mapped_file"},
     {"cursor", "order", "row_block", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},

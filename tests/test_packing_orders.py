@@ -40,6 +40,7 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"tail": "drop"},
     {"eos": 1},
+    {"bos": 2, "eos": 1},
     {"bos": 2, "eos": 1, "keep_empty": True},
 ]
 
@@ -274,3 +275,11 @@ def test_documents_may_be_listed_in_order() -> None:
             assert laws.planned(plan, epoch, 0, len(plan)) == expected_rows(listed, 5, {})
     with pytest.raises(dc.ArgumentError, match=f"order must hold all num_documents={N} indices"):
         dc.PackingPlan(LENGTHS, seq_len=5, order=listed[:-1])
+
+
+def test_tensors_are_arrays_of_lengths_and_of_indices() -> None:
+    order = torch.tensor([2, 0, 3, 1])
+    plan = dc.PackingPlan(torch.tensor([3, 1, 2, 2]), seq_len=4, order=order)
+    same = dc.PackingPlan([3, 1, 2, 2], seq_len=4, order=order.tolist())
+    assert laws.planned(plan, 0, 0, 2) == laws.planned(same, 0, 0, 2)
+    assert list(dc.CursorSampler(4, batch_size=2, order=order)) == [2, 0, 3, 1]

@@ -2,6 +2,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,6 +24,8 @@ namespace py = pybind11;
 namespace datacursor::bindings {
 namespace {
 
+constexpr std::int64_t kUnwritten = -1;
+
 // An order written in Python, as a source of orders of the core. Takes the GIL to ask it.
 class PythonOrder final : public Order {
 public:
@@ -32,7 +35,18 @@ public:
 private:
     class PythonEpoch final : public Epoch {
     public:
-        PythonEpoch(const PythonOrder& order, std::uint64_t epoch) : order_(order), epoch_(epoch) {}
+        PythonEpoch(const PythonOrder& order, std::uint64_t epoch) : order_(order), epoch_(epoch) {
+            const py::gil_scoped_acquire acquire;
+            const auto found = order.order_.attr("num_positions")(epoch).cast<std::uint64_t>();
+            if (found != order.num_positions()) {
+                throw_argument(
+                    "an order of a mixture must have as many positions in every epoch, "
+                    "got " +
+                    std::to_string(order.num_positions()) + " in epoch 0 and " +
+                    std::to_string(found) + " in epoch " + std::to_string(epoch) + " from " +
+                    py::repr(order.order_).cast<std::string>());
+            }
+        }
 
         [[nodiscard]] std::uint64_t index_at(std::uint64_t position) const override {
             std::int64_t index = 0;
@@ -47,15 +61,17 @@ private:
 
         void fill(std::uint64_t first, std::span<std::int64_t> out) const override {
             const py::gil_scoped_acquire acquire;
-            const py::array_t<std::int64_t> indices(static_cast<py::ssize_t>(out.size()));
+            py::array_t<std::int64_t> indices(static_cast<py::ssize_t>(out.size()));
+            std::ranges::fill(writable_1d<std::int64_t>(indices, "out"), kUnwritten);
             order_.order_.attr("fill")(epoch_, first, indices);
             const auto filled = readable_1d<std::int64_t>(indices, "out");
             for (std::size_t i = 0; i < out.size(); ++i) {
                 const auto index = static_cast<std::uint64_t>(filled[i]);
                 if (index >= order_.num_samples()) {
-                    throw_argument("order must give indices in [0, " +
-                                   std::to_string(order_.num_samples()) + "), got " +
-                                   std::to_string(filled[i]) + " from " +
+                    throw_argument("fill must write an index in [0, " +
+                                   std::to_string(order_.num_samples()) +
+                                   ") at every position, got " + std::to_string(filled[i]) +
+                                   " at position " + std::to_string(first + i) + " from " +
                                    py::repr(order_.order_).cast<std::string>());
                 }
                 out[i] = filled[i];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -97,6 +98,25 @@ def require_vector(name: str, value: ArrayLike, kinds: str, what: str) -> NDArra
     if array.ndim != 1:
         raise ArgumentError(problem)
     return array
+
+
+def to_json(name: str, value: object) -> str:
+    """Return the one JSON text of a value; a NumPy scalar counts as the number it holds.
+
+    Args:
+        name: Name of the value, for the error.
+        value: JSON values.
+
+    Raises:
+        TypeError: It holds something else.
+    """
+
+    def as_plain(found: object) -> Any:
+        if isinstance(found, np.generic):
+            return found.item()
+        raise TypeError(f"{name} must be JSON values, got {found!r}")
+
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=as_plain)
 
 
 def _readable(limit: int) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from datacursor.checks import MAX_COUNT, require_bool, require_integer
 from datacursor.errors import ArgumentError
 from datacursor.order import Order, Sequential, Shuffle
@@ -28,18 +26,19 @@ def choose_order(
         noun: What the elements are.
 
     Raises:
-        ArgumentError: There are no elements, the order covers another number of them, or
-            another seed is asked for than the order has.
+        ArgumentError: There are no elements, the order covers another number of them, it is
+            no permutation although it says so, or another seed is asked for than it has.
     """
     require_bool("shuffle", shuffle)
     require_integer(f"num_{noun}", num_elements, 1, MAX_COUNT)
     if order is None:
         return Shuffle(num_elements, seed) if shuffle else Sequential(num_elements, seed)
-    if isinstance(order, (list, tuple, np.ndarray)):
+    if isinstance(order, (list, tuple)) or hasattr(order, "__array__"):
         given = Subset(order, num_samples=num_elements, seed=seed, shuffle=False)
-        if given.num_positions(0) != num_elements:
+        num_given = given.num_positions(0)
+        if num_given != num_elements:
             raise ArgumentError(
-                f"order must hold all num_{noun}={num_elements} indices, got {len(order)}; "
+                f"order must hold all num_{noun}={num_elements} indices, got {num_given}; "
                 "pass a datacursor.Subset to leave some out"
             )
         return given
@@ -57,6 +56,11 @@ def _require_order(order: Any, num_elements: int, seed: int, noun: str) -> Order
     if not fits:
         raise ArgumentError(
             f"order must cover num_{noun}={num_elements}, got order.num_samples={order.num_samples}"
+        )
+    if order.is_permutation and order.num_positions(0) != order.num_samples:
+        raise ArgumentError(
+            f"order must set is_permutation = False where num_positions is not num_samples, got "
+            f"num_positions(0)={order.num_positions(0)} from {order!r}"
         )
     if seed not in (0, order.seed):
         raise ArgumentError(f"seed must be left to the order, got seed={seed}, {order!r}")

@@ -109,8 +109,9 @@ class ChunkPlan(RowPlan):
         cut = self._cut(epoch)
         has_short_first = self.tail == "pad" and cut > 0
         begins = cut + (rows - has_short_first) * self.seq_len
-        ranges = np.stack((begins, begins + self.seq_len), axis=1)
-        np.clip(ranges, 0, self.stream.num_tokens(epoch), out=ranges)
+        # Cut to the stream before seq_len is added: the sum could pass 2**63.
+        ends = np.minimum(begins, self.stream.num_tokens(epoch) - self.seq_len) + self.seq_len
+        ranges = np.stack((np.maximum(begins, 0), ends), axis=1)
         row_offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         room = len(rows) * (2 + self.seq_len // self.stream.mean_length)
         room = min(room, len(rows) + self.stream.num_documents(epoch))

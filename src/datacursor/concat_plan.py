@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MIN_DOCUMENTS = 64  # read from the order at a time, so that short calls cost little
 _MAX_DOCUMENTS = 65536
+_STATS_ROWS = 4096  # planned at a time
 
 
 class ConcatPlan(RowPlan):
@@ -117,10 +118,9 @@ class ConcatPlan(RowPlan):
         )
 
     def _blocks(self, epoch: int, num_rows: int) -> Iterator[RowBlock]:
-        chunk = max(1, min(4096, 2**62 // self.seq_len**2))  # keeps sums of squares below 2**63
         reader = Reader(0, 0)
-        for first in range(0, num_rows, chunk):
-            block = self.rows_from(epoch, reader, first, min(chunk, num_rows - first), 0)
+        for first in range(0, num_rows, _STATS_ROWS):
+            block = self.rows_from(epoch, reader, first, min(_STATS_ROWS, num_rows - first), 0)
             reader = block.reader
             yield block
 

@@ -8,7 +8,6 @@ what the next ones are, and what committing them adds to the cursor.
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import require_bool, require_integer
+from datacursor.checks import require_bool, require_integer, to_json
 from datacursor.errors import CursorMismatchError
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ class Contributions(ABC):
     def plan_digest(self) -> bytes:
         """BLAKE2b of the order's and the packing's parameters, 16 bytes."""
         parameters = {"order": self.order.parameters, "packing": self.packing_parameters}
-        text = json.dumps(parameters, sort_keys=True, separators=(",", ":"))
+        text = to_json(f"parameters of {self.order!r}", parameters)
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 

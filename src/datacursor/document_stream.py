@@ -60,13 +60,12 @@ class DocumentStream:
         """Return how many documents of an epoch are stepped over, by a pass if need be."""
         if self.order.is_permutation or self.lengths.num_empty == 0:
             return self.lengths.num_empty
-        with_one_more = Lengths(self.lengths.index, self.lengths.num_virtual + 1, keep_empty=False)
-        without = Lengths(self.lengths.index, self.lengths.num_virtual, keep_empty=False)
-        added = [
-            SkipTable(lengths, self.order, epoch).num_tokens()
-            for lengths in (without, with_one_more)
-        ]
-        return self.num_documents(epoch) - (added[1] - added[0])
+        # One token more in every document that has any: as many tokens more as such documents.
+        plain, longer = (
+            SkipTable(Lengths(self.lengths.index, num_virtual, keep_empty=False), self.order, epoch)
+            for num_virtual in (0, 1)
+        )
+        return self.num_documents(epoch) - (longer.num_tokens() - plain.num_tokens())
 
     def documents(self, epoch: int, position: int, count: int) -> NDArray[np.int64]:
         """Return up to `count` documents from a place on; fewer at the epoch's end."""

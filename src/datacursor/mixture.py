@@ -13,7 +13,7 @@ import numpy as np
 
 from datacursor import _core
 from datacursor._core import Mixture as CoreMixture
-from datacursor.checks import MAX_EPOCH, require_choice, require_integer
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_choice, require_integer
 from datacursor.errors import ArgumentError
 from datacursor.order import MIXTURE_ID, CoreOrder, Order
 
@@ -254,4 +254,5 @@ def _as_orders(orders: Sequence[Order]) -> tuple[Order, ...]:
 def _core_of(order: Order) -> _core.Order:
     if isinstance(order, CoreOrder):
         return order._core
-    return _core.PythonOrder(order.num_samples, order.num_positions(0), order)
+    num_positions = require_integer("num_positions(0)", order.num_positions(0), 1, MAX_COUNT)
+    return _core.PythonOrder(order.num_samples, num_positions, order)

@@ -7,19 +7,20 @@ changes; a new one gets a new id.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, MAX_SEED, require_integer
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, MAX_SEED, require_integer, to_json
+from datacursor.errors import ArgumentError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_THREADS = 1024
+_UNWRITTEN = -1
 
 # Part of the persistent format; add, never change. 0x8000 and above are free for users.
 SHUFFLE_ID = 1
@@ -138,8 +139,9 @@ class Order(ABC):
         num_positions = self.num_positions(epoch)
         first = require_integer("first", first, 0, num_positions + 1)
         count = require_integer("count", count, 0, num_positions - first + 1)
-        out = np.empty(count, dtype=np.int64)
+        out = np.full(count, _UNWRITTEN, dtype=np.int64)
         self.fill(epoch, first, out)
+        self._require_indices(first, out)
         return out
 
     def fill_blocks(
@@ -166,7 +168,8 @@ class Order(ABC):
         require_integer("stride", stride, block, MAX_COUNT)
         require_integer("len(out) % block", len(out) % block, 0, 1)
         for place in range(0, len(out), block):
-            self.fill(epoch, first + place // block * stride, out[place : place + block])
+            position = first + place // block * stride
+            out[place : place + block] = self.indices(epoch, position, block)
 
     def num_positions(self, epoch: int) -> int:
         """Return the number of positions of one epoch.
@@ -195,7 +198,16 @@ class Order(ABC):
 
     @property
     def _identity(self) -> str:
-        return json.dumps(self.description, sort_keys=True)
+        return to_json(f"parameters of {type(self).__name__}", self.description)
+
+    def _require_indices(self, first: int, out: NDArray[np.int64]) -> None:
+        """Raise unless `fill` wrote an index everywhere: it is not our own."""
+        wrong = np.flatnonzero((out < 0) | (out >= self.num_samples))
+        if len(wrong) > 0:
+            raise ArgumentError(
+                f"fill must write an index in [0, {self.num_samples}) at every position, got "
+                f"{out[wrong[0]]} at position {first + wrong[0]} from {self!r}"
+            )
 
     def __repr__(self) -> str:
         """Show the class and what decides the order."""
@@ -225,6 +237,14 @@ class CoreOrder(Order):
             require_integer("epoch", epoch, 0, MAX_EPOCH),
             require_integer("position", position, 0, self._num_positions),
         )
+
+    def indices(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
+        """As `Order.indices`."""
+        first = require_integer("first", first, 0, self._num_positions + 1)
+        count = require_integer("count", count, 0, self._num_positions - first + 1)
+        out = np.empty(count, dtype=np.int64)
+        self.fill(epoch, first, out)
+        return out
 
     def position_of(self, epoch: int, index: int) -> int:
         """As `Order.position_of`."""

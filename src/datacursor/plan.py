@@ -297,7 +297,7 @@ class PackingPlan:
 
 def _own_lengths(lengths: Any) -> NDArray[np.uint64]:
     """Return plain lengths as an array of our own: the plan must not change with the caller's."""
-    if not isinstance(lengths, (np.ndarray, Sequence)):
+    if not (isinstance(lengths, Sequence) or hasattr(lengths, "__array__")):
         raise TypeError(f"lengths must be integers or a TokenCorpus, got {type(lengths).__name__}")
     try:
         array = np.asarray(lengths)

@@ -96,5 +96,11 @@ def sum_up(blocks: Iterable[RowBlock]) -> Sums:
         num_split += int(np.count_nonzero(goes_on & ~before))
         num_tokens += int(sizes.sum())
         num_spans += len(sizes)
-        sum_squares += int(np.dot(sizes, sizes))
+        sum_squares += _sum_of_squares(sizes)
     return Sums(num_tokens, num_spans, num_split, sum_squares)
+
+
+def _sum_of_squares(sizes: NDArray[np.int64]) -> int:
+    """Return the sum, which may pass 2**63; a size is below 2**31."""
+    high, low = np.divmod(sizes * sizes, 2**32)
+    return int(high.sum()) * 2**32 + int(low.sum())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from datacursor import _core
 from datacursor.errors import ArgumentError
+from datacursor.fork_lock import ForkLock
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class SkipTable:
         self._num_documents = order.num_positions(epoch)
         self._totals = np.zeros(0, dtype=np.int64)
         self._num_known = 0
-        self._lock = Lock()
+        self._lock = ForkLock()
 
     def num_tokens(self) -> int:
         """Return the tokens of the whole epoch."""

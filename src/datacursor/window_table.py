@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from datacursor import _core
+from datacursor.fork_lock import ForkLock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
 
 _MAX_PACKED = 3  # kept: the one before, the one in use, and the next
+_MAX_QUEUED = 1024  # windows to count that wait for a thread, at about 2 kB each
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,12 @@ class Windows:
 
     def counts(self, epoch: int, first: int) -> Iterator[dict[str, int]]:
         """Yield what packing each window from `first` on counts, by all cores."""
+        windows = range(first, self.num_windows(epoch))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            windows = range(first, self.num_windows(epoch))
-            yield from pool.map(partial(self.count, epoch), windows)
+            for start in range(0, len(windows), _MAX_QUEUED):
+                yield from pool.map(
+                    partial(self.count, epoch), windows[start : start + _MAX_QUEUED]
+                )
 
     def count(self, epoch: int, window: int) -> dict[str, int]:
         """Return what packing one window counts."""
@@ -148,7 +153,7 @@ class WindowTable:
         """Begin an empty table for one epoch."""
         self.epoch = epoch
         self._windows = windows
-        self._lock = Lock()
+        self._lock = ForkLock()
         self._ends: list[int] = []
 
     def num_rows(self) -> int:

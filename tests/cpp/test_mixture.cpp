@@ -38,7 +38,7 @@ Mixture make_mixture(const tests::Case& given) {
         }
     }
     const tests::Words words = given.of("mixture").at(0);
-    return {std::move(sources), std::move(stages), tests::decimal(words.at(1)),
+    return {sources, std::move(stages), tests::decimal(words.at(1)),
             stopping_of(words.at(2)), tests::decimal(words.at(3))};
 }
 
