@@ -213,3 +213,17 @@ def test_an_order_given_to_the_sampler_is_rebuilt(tmp_path: Path) -> None:
         sampler.state_dict()
     verification = verify(tmp_path, cursor=sampler.cursor)
     assert (verification.num_recomputed, verification.notes) == (15, ())
+
+
+def test_the_end_of_a_with_block_ends_the_record(tmp_path: Path) -> None:
+    sampler = make()
+    with dc.Ledger(tmp_path) as ledger:
+        ledger.attach(sampler)
+        train(sampler, 2)
+    train(sampler, 3)
+    ledger.flush()
+    assert len(read(tmp_path).effective) == 2
+    with dc.Ledger(tmp_path) as again:
+        again.attach(sampler)
+        with pytest.raises(dc.ArgumentError, match="one sampler"):
+            again.attach(sampler)

@@ -193,8 +193,10 @@ class Ledger:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Write all rows."""
+        """Write all rows and record no more."""
         self.flush()
+        if self._sampler is not None and self._sampler.rank == 0:
+            self._sampler.remove_observer(self)
 
     def _take(self) -> None:
         """Make rows of what was told; what the file system refuses is taken the next time."""
