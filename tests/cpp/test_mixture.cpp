@@ -38,8 +38,8 @@ Mixture make_mixture(const tests::Case& given) {
         }
     }
     const tests::Words words = given.of("mixture").at(0);
-    return {sources, std::move(stages), tests::decimal(words.at(1)),
-            stopping_of(words.at(2)), tests::decimal(words.at(3))};
+    return {sources, std::move(stages), tests::decimal(words.at(1)), stopping_of(words.at(2)),
+            tests::decimal(words.at(3))};
 }
 
 Mixture make_pair(std::vector<MixtureStage> stages, std::uint64_t block,
