@@ -19,6 +19,7 @@ NEEDS = {
         "test_kills.py",
         "test_ledger_sampler.py",
         "test_loader.py",
+        "test_own_order.py",
         "test_packing.py",
         "test_packing_orders.py",
         "test_packing_plans.py",
