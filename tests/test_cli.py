@@ -377,6 +377,7 @@ def test_show_lists_attempts_and_rows(ledger: Path, capsys: pytest.CaptureFixtur
 def test_a_directory_without_a_ledger_does_not_hold(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("pyarrow")
     assert fail(capsys, "ledger", "verify", tmp_path) == f"{tmp_path}: holds no ledger\n"
 
 

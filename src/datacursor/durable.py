@@ -26,7 +26,7 @@ def write_durably(path: Path, data: bytes | bytearray | memoryview) -> None:
     temporary = temporary_of(path)
     try:
         _write(temporary, os.O_CREAT | os.O_TRUNC, data)
-        temporary.replace(path)
+        os.replace(temporary, path)  # noqa: PTH105  # one system call, like the others here
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
