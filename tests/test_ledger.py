@@ -228,14 +228,14 @@ def test_a_process_that_is_overtaken_while_it_writes_says_so(
     saved = slow.commits(2)
     slow.save()
     slow.commits(3)
-    real = Path.replace
+    real = os.replace
 
-    def replace_late(path: Path, target: Path) -> Path:
-        monkeypatch.setattr(Path, "replace", real)
+    def replace_late(path: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "replace", real)
         start(tmp_path, saved).commit()
-        return real(path, target)
+        real(path, target)
 
-    monkeypatch.setattr(Path, "replace", replace_late)
+    monkeypatch.setattr(os, "replace", replace_late)
     with pytest.raises(LedgerError, match="attempt 1 has begun elsewhere"):
         slow.save()
 
