@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -58,3 +58,22 @@ def deliver(rows: dc.PackedSampler, num_workers: int = 0) -> Iterator[Batch]:
 def field(batches: Iterable[Batch], name: str) -> list[list[int]]:
     """A field of every row, one row a batch."""
     return [batch[name].flatten().tolist() for batch in batches]
+
+
+def commit_from(
+    rows: dc.PackedSampler, state: dict[str, Any] | None, num_updates: int, num_workers: int
+) -> tuple[list[list[int]], dict[str, Any]]:
+    """Commit some updates from a state; return the spans of each row and the new state."""
+    if state is not None:
+        rows.load_state_dict(state)
+    seen: list[list[int]] = []
+    done = 0
+    while done < num_updates:
+        for batch in deliver(rows, num_workers):
+            offsets = pairwise(batch["row_offsets"].tolist())
+            seen += [batch["spans"][first:stop].flatten().tolist() for first, stop in offsets]
+            rows.commit()
+            done += 1
+            if done == num_updates:
+                break
+    return seen, rows.state_dict()

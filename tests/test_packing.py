@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from packed import IGNORE, Batch, Listed, counted, deliver, field, make
+from packed import IGNORE, Batch, Listed, commit_from, counted, deliver, field, make
 from runs import fresh
 
 import datacursor as dc
@@ -182,20 +182,7 @@ def train(
     state: dict[str, Any] | None, num_updates: int, num_workers: int = 0, **options: Any
 ) -> tuple[list[list[int]], dict[str, Any]]:
     """Commit some updates from a state; return the spans of each row and the new state."""
-    rows = make_shuffled(**options)
-    if state is not None:
-        rows.load_state_dict(state)
-    seen: list[list[int]] = []
-    done = 0
-    while done < num_updates:
-        for batch in deliver(rows, num_workers):
-            offsets = pairwise(batch["row_offsets"].tolist())
-            seen += [batch["spans"][first:stop].flatten().tolist() for first, stop in offsets]
-            rows.commit()
-            done += 1
-            if done == num_updates:
-                break
-    return seen, rows.state_dict()
+    return commit_from(make_shuffled(**options), state, num_updates, num_workers)
 
 
 @WORKERS

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packed import IGNORE, counted, deliver, field, make
+from packed import IGNORE, commit_from, counted, deliver, field, make
 from runs import fresh
 
 import datacursor as dc
@@ -300,20 +300,7 @@ def train(
     name: str, state: dict[str, Any] | None, num_updates: int, num_workers: int, **options: Any
 ) -> tuple[list[list[int]], dict[str, Any]]:
     """Commit some updates from a state; return the spans of each row and the new state."""
-    rows = make_shuffled(name, **options)
-    if state is not None:
-        rows.load_state_dict(state)
-    seen: list[list[int]] = []
-    done = 0
-    while done < num_updates:
-        for batch in deliver(rows, num_workers):
-            offsets = pairwise(batch["row_offsets"].tolist())
-            seen += [batch["spans"][first:stop].flatten().tolist() for first, stop in offsets]
-            rows.commit()
-            done += 1
-            if done == num_updates:
-                break
-    return seen, rows.state_dict()
+    return commit_from(make_shuffled(name, **options), state, num_updates, num_workers)
 
 
 @pytest.mark.parametrize(("name", "num_workers"), [("best_fit", 2), ("chunk", 0)])
