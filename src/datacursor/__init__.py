@@ -13,15 +13,23 @@ if TYPE_CHECKING:
     from datacursor.block_shuffle import BlockShuffle as BlockShuffle
     from datacursor.cursor import Cursor as Cursor
     from datacursor.errors import ArgumentError as ArgumentError
+    from datacursor.errors import AssociationError as AssociationError
+    from datacursor.errors import CheckpointError as CheckpointError
     from datacursor.errors import CommitError as CommitError
+    from datacursor.errors import ConventionError as ConventionError
     from datacursor.errors import CorpusError as CorpusError
     from datacursor.errors import CursorFormatError as CursorFormatError
     from datacursor.errors import CursorMismatchError as CursorMismatchError
     from datacursor.errors import DataCursorError as DataCursorError
     from datacursor.errors import DeliveryError as DeliveryError
     from datacursor.errors import DivergenceError as DivergenceError
+    from datacursor.errors import EnvironmentMismatchError as EnvironmentMismatchError
     from datacursor.errors import LedgerError as LedgerError
     from datacursor.errors import MidUpdateError as MidUpdateError
+    from datacursor.errors import OptionError as OptionError
+    from datacursor.errors import PrecisionError as PrecisionError
+    from datacursor.errors import RNGMismatchError as RNGMismatchError
+    from datacursor.errors import ScheduleError as ScheduleError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
     from datacursor.ledger.writer import Ledger as Ledger
     from datacursor.loader import CursorLoader as CursorLoader
@@ -40,9 +48,12 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {
     "ArgumentError": "errors",
+    "AssociationError": "errors",
     "BlockShuffle": "block_shuffle",
+    "CheckpointError": "errors",
     "CommitError": "errors",
     "CommitObserver": "outcome",
+    "ConventionError": "errors",
     "CorpusError": "errors",
     "Cursor": "cursor",
     "CursorFormatError": "errors",
@@ -52,14 +63,19 @@ _MODULE_OF = {
     "DataCursorError": "errors",
     "DeliveryError": "errors",
     "DivergenceError": "errors",
+    "EnvironmentMismatchError": "errors",
     "Ledger": "ledger.writer",
     "LedgerError": "errors",
     "MidUpdateError": "errors",
     "Mixture": "mixture",
+    "OptionError": "errors",
     "Order": "order",
     "Outcome": "outcome",
     "PackedSampler": "packing",
     "PackingPlan": "plan",
+    "PrecisionError": "errors",
+    "RNGMismatchError": "errors",
+    "ScheduleError": "errors",
     "Sequential": "order",
     "Shuffle": "order",
     "StaleIteratorError": "errors",

@@ -49,3 +49,38 @@ class DivergenceError(DataCursorError, AssertionError):
 
 class LedgerError(DataCursorError, ValueError):
     """A ledger that is damaged, incomplete, foreign or contradicts itself; names the first row."""
+
+
+class CheckpointError(DataCursorError, RuntimeError):
+    """A checkpoint that is damaged, incomplete or contradicts itself.
+
+    Base of every refusal to restore a training state; a refused load changes nothing.
+    """
+
+
+class AssociationError(CheckpointError):
+    """Parameters that do not belong together: unnamed, missing, unexpected, moved or reshaped."""
+
+
+class PrecisionError(CheckpointError):
+    """Parameters, moments or master weights of another dtype than the saved run's."""
+
+
+class OptionError(CheckpointError):
+    """Optimizers, or the options of their groups, that differ from the saved run's."""
+
+
+class ScheduleError(CheckpointError):
+    """A scheduler that would not go on with the saved run's learning rates."""
+
+
+class ConventionError(CheckpointError):
+    """Counters that were counted by other rules than this loop's."""
+
+
+class RNGMismatchError(CheckpointError):
+    """Random generators that are not the saved run's: other names, kinds or devices."""
+
+
+class EnvironmentMismatchError(CheckpointError):
+    """An environment that differs from the saved run's where equality was required."""
