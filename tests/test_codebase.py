@@ -39,7 +39,7 @@ PYTHON_LAYERS = (
     {"plan", "sampler", "tokens"},
     {"rows"},
     {"packing", "rng"},
-    {"loader"},
+    {"loader", "sample_seeded"},
     {"ledger"},
     {"ledger.rows"},
     {"ledger.identity", "ledger.parts"},
@@ -69,6 +69,7 @@ NEED_TORCH = (
         "loader",
         "packing",
         "rows",
+        "sample_seeded",
         "sampler",
     }
     | {"state", "updates"}

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from datacursor.plan import PackingPlan as PackingPlan
     from datacursor.rng import sample_generator as sample_generator
     from datacursor.rng import sample_seed as sample_seed
+    from datacursor.sample_seeded import SampleSeeded as SampleSeeded
     from datacursor.sampler import CursorSampler as CursorSampler
     from datacursor.subset import Subset as Subset
     from datacursor.tokens import TokenCorpus as TokenCorpus
@@ -77,6 +78,7 @@ _MODULE_OF = {
     "PackingPlan": "plan",
     "PrecisionError": "errors",
     "RNGMismatchError": "errors",
+    "SampleSeeded": "sample_seeded",
     "ScheduleError": "errors",
     "Sequential": "order",
     "Shuffle": "order",
