@@ -46,7 +46,7 @@ PYTHON_LAYERS = (
     {"ledger.files"},
     {"ledger.history", "ledger.replay"},
     {"ledger.compact", "ledger.verify", "ledger.writer"},
-    {"plots"},
+    {"instrument", "plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
     {"demo.launch", "demo.picture", "demo.train", "demo.verdict"},
@@ -54,7 +54,7 @@ PYTHON_LAYERS = (
     {"demo.__main__"},
     {"cli.output"},
     {"cli.find"},
-    {"cli.diff", "cli.doctor", "cli.inspect", "cli.items", "cli.ledger"},
+    {"cli.diff", "cli.doctor", "cli.inspect", "cli.instrument", "cli.items"} | {"cli.ledger"},
     {"cli"},
     {"__main__"},
 )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from datacursor.errors import RNGMismatchError as RNGMismatchError
     from datacursor.errors import ScheduleError as ScheduleError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
+    from datacursor.instrument import ModularCounter as ModularCounter
     from datacursor.ledger.writer import Ledger as Ledger
     from datacursor.loader import CursorLoader as CursorLoader
     from datacursor.mixture import Mixture as Mixture
@@ -71,6 +72,7 @@ _MODULE_OF = {
     "LedgerError": "errors",
     "MidUpdateError": "errors",
     "Mixture": "mixture",
+    "ModularCounter": "instrument",
     "OptionError": "errors",
     "Order": "order",
     "Outcome": "outcome",
