@@ -16,6 +16,7 @@ NEEDS = {
         "test_agreement.py",
         "test_demo.py",
         "test_documents.py",
+        "test_environment.py",
         "test_kills.py",
         "test_ledger_sampler.py",
         "test_loader.py",

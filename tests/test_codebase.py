@@ -46,6 +46,8 @@ PYTHON_LAYERS = (
     {"ledger.files"},
     {"ledger.history", "ledger.replay"},
     {"ledger.compact", "ledger.verify", "ledger.writer"},
+    {"recovery.environment"},
+    {"recovery"},
     {"plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
@@ -73,6 +75,7 @@ NEED_TORCH = (
     }
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
+    | {"recovery.environment"}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")

@@ -1,0 +1,1 @@
+"""Training state: what is saved, restored and proved."""
