@@ -46,6 +46,10 @@ PYTHON_LAYERS = (
     {"ledger.files"},
     {"ledger.history", "ledger.replay"},
     {"ledger.compact", "ledger.verify", "ledger.writer"},
+    {"recovery.digest", "recovery.generators", "recovery.refusal"},
+    {"recovery.loop", "recovery.optimizer", "recovery.streams"},
+    {"recovery.state"},
+    {"recovery"},
     {"plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
@@ -73,6 +77,7 @@ NEED_TORCH = (
     }
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
+    | {f"recovery.{name}" for name in ("digest", "generators", "optimizer", "state", "streams")}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
