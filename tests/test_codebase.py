@@ -46,7 +46,10 @@ PYTHON_LAYERS = (
     {"ledger.files"},
     {"ledger.history", "ledger.replay"},
     {"ledger.compact", "ledger.verify", "ledger.writer"},
+    {"recovery.digest", "recovery.generators", "recovery.refusal"},
     {"recovery.environment"},
+    {"recovery.loop", "recovery.optimizer", "recovery.streams"},
+    {"recovery.state"},
     {"recovery"},
     {"plots"},
     {"demo"},
@@ -75,6 +78,7 @@ NEED_TORCH = (
     }
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
+    | {f"recovery.{name}" for name in ("digest", "generators", "optimizer", "state", "streams")}
     | {"recovery.environment"}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
