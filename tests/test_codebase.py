@@ -46,8 +46,7 @@ PYTHON_LAYERS = (
     {"ledger.files"},
     {"ledger.history", "ledger.replay"},
     {"ledger.compact", "ledger.verify", "ledger.writer"},
-    {"recovery.digest", "recovery.generators", "recovery.refusal"},
-    {"recovery.environment"},
+    {"recovery.determinism", "recovery.digest", "recovery.generators", "recovery.refusal"},
     {"recovery.loop", "recovery.optimizer", "recovery.streams"},
     {"recovery.state"},
     {"recovery"},
@@ -79,7 +78,7 @@ NEED_TORCH = (
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
     | {f"recovery.{name}" for name in ("digest", "generators", "optimizer", "state", "streams")}
-    | {"recovery.environment"}
+    | {"recovery.determinism"}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")

@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datacursor.recovery.determinism import EnvironmentDifference as EnvironmentDifference
+    from datacursor.recovery.determinism import compare_environment as compare_environment
+    from datacursor.recovery.determinism import environment as environment
     from datacursor.recovery.digest import digest_tree as digest_tree
-    from datacursor.recovery.environment import EnvironmentDifference as EnvironmentDifference
-    from datacursor.recovery.environment import compare_environment as compare_environment
-    from datacursor.recovery.environment import environment as environment
     from datacursor.recovery.loop import LoopConvention as LoopConvention
     from datacursor.recovery.loop import LoopState as LoopState
     from datacursor.recovery.optimizer import OptimizerState as OptimizerState
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from datacursor.updates import step_applied as step_applied
 
 _MODULE_OF = {
-    "EnvironmentDifference": "recovery.environment",
+    "EnvironmentDifference": "recovery.determinism",
     "LoopConvention": "recovery.loop",
     "LoopState": "recovery.loop",
     "OptimizerState": "recovery.optimizer",
     "RNGState": "recovery.streams",
     "RestoreReport": "recovery.state",
     "TrainingState": "recovery.state",
-    "compare_environment": "recovery.environment",
+    "compare_environment": "recovery.determinism",
     "digest_tree": "recovery.digest",
-    "environment": "recovery.environment",
+    "environment": "recovery.determinism",
     "step_applied": "updates",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both

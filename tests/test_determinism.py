@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from datacursor.recovery.environment import (
+from datacursor.recovery.determinism import (
     EnvironmentDifference,
     compare_environment,
     environment,
@@ -54,7 +54,7 @@ import json
 import torch
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from datacursor.recovery.environment import environment
+from datacursor.recovery.determinism import environment
 
 torch.set_num_threads(torch.get_num_threads() + 1)
 torch.use_deterministic_algorithms(True, warn_only=True)
