@@ -78,7 +78,6 @@ NEED_TORCH = (
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
     | {f"recovery.{name}" for name in ("digest", "generators", "optimizer", "state", "streams")}
-    | {"recovery.determinism"}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
