@@ -15,6 +15,7 @@ NEEDS = {
         "runs.py",
         "test_agreement.py",
         "test_demo.py",
+        "test_determinism.py",
         "test_documents.py",
         "test_kills.py",
         "test_ledger_sampler.py",

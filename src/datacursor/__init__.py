@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datacursor import recovery as recovery
     from datacursor.block_shuffle import BlockShuffle as BlockShuffle
     from datacursor.cursor import Cursor as Cursor
     from datacursor.errors import ArgumentError as ArgumentError
@@ -96,6 +97,8 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both
 
 
 def __getattr__(name: str) -> Any:
+    if name == "recovery":  # a package with a front door of its own
+        return importlib.import_module("datacursor.recovery")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'datacursor' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"datacursor.{_MODULE_OF[name]}"), name)
@@ -104,4 +107,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF})
+    return sorted({*globals(), *_MODULE_OF, "recovery"})
