@@ -31,6 +31,7 @@ NEEDS = {
         "test_sampler_orders.py",
         "test_scenarios.py",
         "test_updates.py",
+        "test_worker_streams.py",
     ],
     "pyarrow": [
         "attacks",

@@ -38,7 +38,7 @@ PYTHON_LAYERS = (
     {"committing"},
     {"plan", "sampler", "tokens"},
     {"rows"},
-    {"packing", "rng"},
+    {"packing", "rng", "worker_streams"},
     {"loader", "sample_seeded"},
     {"ledger"},
     {"ledger.rows"},
@@ -79,7 +79,7 @@ NEED_TORCH = (
         "sample_seeded",
         "sampler",
     }
-    | {"state", "updates"}
+    | {"state", "updates", "worker_streams"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
     | {"recovery.checkpoint"}
     | {f"recovery.{name}" for name in ("digest", "generators", "optimizer", "state", "streams")}
