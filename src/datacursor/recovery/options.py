@@ -60,8 +60,8 @@ def merge_options(
                 raise OptionError(
                     refusal(
                         f"option {name!r} of {thing}",
-                        before,
-                        now,
+                        _shown(before),
+                        _shown(now),
                         f"pass allow_changed={{{name!r}}} to go on with the run's",
                     )
                 )
@@ -82,6 +82,10 @@ def put_in_place(group: dict[str, Any], built: Mapping[str, Any]) -> None:
         if isinstance(value, torch.Tensor) and name in group:
             value.fill_(group[name])
             group[name] = value
+
+
+def _shown(value: object) -> str:
+    return _ABSENT if value is _ABSENT else repr(value)
 
 
 def _equal(a: object, b: object) -> bool:
