@@ -7,12 +7,22 @@ Both the C++ and the Python tests read them: words separated by spaces, '#' begi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import order_vectors
 import packing_vectors
-from reference import MASK64, Block, Shuffle, Span, concat, digest, philox4x64_10
+from reference import (
+    MASK64,
+    Block,
+    Shuffle,
+    Span,
+    concat,
+    digest,
+    philox4x64_10,
+    sample_blocks,
+)
 
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -114,6 +124,32 @@ def digest_lines() -> Iterator[str]:
         yield f"{' '.join(map(str, numbers))} {lane0:016x} {lane1:016x}"
 
 
+# -- rng.txt ---------------------------------------------------------------------------------------
+
+RNG_HEADER = """\
+# Random numbers of a sample: seed epoch index stream, decimal and text; then, hexadecimal, the
+# seed (sample_seed) and the first eight words of the generator (sample_generator).
+"""
+
+
+def rng_lines() -> Iterator[str]:
+    cases = [
+        (0, 0, 0, "augment"),
+        (1, 0, 0, "augment"),
+        (0, 1, 0, "augment"),
+        (0, 0, 1, "augment"),
+        (0, 0, 0, "mask"),
+        (0, 0, 0, "loader"),
+        (7, 2, 31, "augment"),
+        (MASK64, 2**40 - 1, 2**63 - 1, "augment"),
+        (0x0123456789ABCDEF, 12345, 10**12, "noise/1"),
+    ]
+    for seed, epoch, index, stream in cases:
+        first, *blocks = islice(sample_blocks(seed, epoch, index, stream), 3)
+        words = [first[0] >> 1, *(word for block in blocks for word in block)]
+        yield f"{seed} {epoch} {index} {stream} {' '.join(f'{word:016x}' for word in words)}"
+
+
 # -- concat.txt ------------------------------------------------------------------------------------
 
 
@@ -203,6 +239,7 @@ FILES: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
     "philox.txt": (PHILOX_HEADER, philox_lines),
     "shuffle.txt": (SHUFFLE_HEADER, shuffle_lines),
     "digest.txt": (DIGEST_HEADER, digest_lines),
+    "rng.txt": (RNG_HEADER, rng_lines),
     "best_fit.txt": (packing_vectors.BEST_FIT_HEADER, packing_vectors.best_fit_lines),
     "chunk.txt": (packing_vectors.CHUNK_HEADER, packing_vectors.chunk_lines),
     "concat.txt": (CONCAT_HEADER, concat_lines),

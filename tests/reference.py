@@ -7,6 +7,7 @@ leaves a choice, a comment that begins with "Reading:" names the choice taken.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, MutableSequence, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -251,6 +252,17 @@ def digest(epoch: int, elements: Iterable[Span]) -> tuple[int, int]:
     """Return both lanes of the multiset hash over (element, start, stop); a sample has 0, 0."""
     blocks = [philox4x64_10((epoch, *element), (0, 0)) for element in elements]
     return sum(block[0] for block in blocks) % 2**64, sum(block[1] for block in blocks) % 2**64
+
+
+# -- Random numbers of a sample --------------------------------------------------------------------
+
+
+def sample_blocks(seed: int, epoch: int, index: int, stream: str) -> Iterator[Block]:
+    """Yield the blocks of one sample: first that of its seed, then those of its generator."""
+    name = hashlib.blake2b(stream.encode(), digest_size=8, person=b"datacursor.rng").digest()
+    key = (seed, int.from_bytes(name, "little") | 1 << 63)
+    for block in count():
+        yield philox4x64_10((block & MASK64, block >> 64, index, epoch), key)
 
 
 # -- Packing: concat -------------------------------------------------------------------------------

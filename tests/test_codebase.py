@@ -38,7 +38,7 @@ PYTHON_LAYERS = (
     {"committing"},
     {"plan", "sampler", "tokens"},
     {"rows"},
-    {"packing"},
+    {"packing", "rng"},
     {"loader"},
     {"ledger"},
     {"ledger.rows"},

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from datacursor.outcome import Outcome as Outcome
     from datacursor.packing import PackedSampler as PackedSampler
     from datacursor.plan import PackingPlan as PackingPlan
+    from datacursor.rng import sample_generator as sample_generator
+    from datacursor.rng import sample_seed as sample_seed
     from datacursor.sampler import CursorSampler as CursorSampler
     from datacursor.subset import Subset as Subset
     from datacursor.tokens import TokenCorpus as TokenCorpus
@@ -84,6 +86,8 @@ _MODULE_OF = {
     "TokenCorpus": "tokens",
     "Weighted": "weighted",
     "__version__": "_core",
+    "sample_generator": "rng",
+    "sample_seed": "rng",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both
 
