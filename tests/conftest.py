@@ -25,6 +25,7 @@ NEEDS = {
         "test_packing_orders.py",
         "test_packing_plans.py",
         "test_rows.py",
+        "test_sample_seeded.py",
         "test_sampler.py",
         "test_sampler_laws.py",
         "test_sampler_orders.py",

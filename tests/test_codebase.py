@@ -39,7 +39,7 @@ PYTHON_LAYERS = (
     {"plan", "sampler", "tokens"},
     {"rows"},
     {"packing", "rng"},
-    {"loader"},
+    {"loader", "sample_seeded"},
     {"ledger"},
     {"ledger.rows"},
     {"ledger.identity", "ledger.parts"},
@@ -50,7 +50,7 @@ PYTHON_LAYERS = (
     {"recovery.loop", "recovery.optimizer", "recovery.streams"},
     {"recovery.state"},
     {"recovery"},
-    {"plots"},
+    {"instrument", "plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
     {"demo.launch", "demo.picture", "demo.train", "demo.verdict"},
@@ -58,7 +58,7 @@ PYTHON_LAYERS = (
     {"demo.__main__"},
     {"cli.output"},
     {"cli.find"},
-    {"cli.diff", "cli.doctor", "cli.inspect", "cli.items", "cli.ledger"},
+    {"cli.diff", "cli.doctor", "cli.inspect", "cli.instrument", "cli.items"} | {"cli.ledger"},
     {"cli"},
     {"__main__"},
 )
@@ -73,6 +73,7 @@ NEED_TORCH = (
         "loader",
         "packing",
         "rows",
+        "sample_seeded",
         "sampler",
     }
     | {"state", "updates"}

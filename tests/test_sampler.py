@@ -527,7 +527,29 @@ def test_a_sampler_shows_its_layout_and_place() -> None:
 
 def test_check_accepts_a_loader_that_fits() -> None:
     sampler = make()
-    sampler.check(DataLoader(Numbers(24), batch_size=2, sampler=sampler))
+    generator = torch.Generator()
+    sampler.check(DataLoader(Numbers(24), batch_size=2, sampler=sampler, generator=generator))
+
+
+@pytest.mark.parametrize("generator", [None, torch.default_generator])
+def test_check_warns_of_a_loader_that_moves_the_default_stream(
+    generator: torch.Generator | None,
+) -> None:
+    sampler = make()
+    loader = DataLoader(Numbers(24), batch_size=2, sampler=sampler, generator=generator)
+    with pytest.warns(UserWarning, match=r"pass generator=torch\.Generator\(\)"):
+        sampler.check(loader)
+    before = torch.get_rng_state()
+    iter(loader)
+    assert not torch.equal(before, torch.get_rng_state())
+
+
+def test_a_generator_of_its_own_keeps_a_loader_off_the_default_stream() -> None:
+    sampler = make()
+    generator = torch.Generator()
+    before = torch.get_rng_state()
+    list(DataLoader(Numbers(24), batch_size=2, sampler=sampler, generator=generator))
+    assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.parametrize(

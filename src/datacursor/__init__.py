@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datacursor.errors import RNGMismatchError as RNGMismatchError
     from datacursor.errors import ScheduleError as ScheduleError
     from datacursor.errors import StaleIteratorError as StaleIteratorError
+    from datacursor.instrument import ModularCounter as ModularCounter
     from datacursor.ledger.writer import Ledger as Ledger
     from datacursor.loader import CursorLoader as CursorLoader
     from datacursor.mixture import Mixture as Mixture
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from datacursor.plan import PackingPlan as PackingPlan
     from datacursor.rng import sample_generator as sample_generator
     from datacursor.rng import sample_seed as sample_seed
+    from datacursor.sample_seeded import SampleSeeded as SampleSeeded
     from datacursor.sampler import CursorSampler as CursorSampler
     from datacursor.subset import Subset as Subset
     from datacursor.tokens import TokenCorpus as TokenCorpus
@@ -71,6 +73,7 @@ _MODULE_OF = {
     "LedgerError": "errors",
     "MidUpdateError": "errors",
     "Mixture": "mixture",
+    "ModularCounter": "instrument",
     "OptionError": "errors",
     "Order": "order",
     "Outcome": "outcome",
@@ -78,6 +81,7 @@ _MODULE_OF = {
     "PackingPlan": "plan",
     "PrecisionError": "errors",
     "RNGMismatchError": "errors",
+    "SampleSeeded": "sample_seeded",
     "ScheduleError": "errors",
     "Sequential": "order",
     "Shuffle": "order",

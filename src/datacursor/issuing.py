@@ -15,8 +15,31 @@ from datacursor.state import cursor_of, state_of
 
 if TYPE_CHECKING:
     import torch
+    from typing_extensions import Self
 
     from datacursor.cursor import Cursor
+
+
+class EpochIndex(int):
+    """The index of a sample that knows its epoch; an int to samplers, loaders and data sets.
+
+    The epoch travels with the index, so that a worker knows it whatever was prefetched, put off
+    or begun anew since the index was issued.
+
+    Attributes:
+        epoch: Pass over the data that it was issued in.
+    """
+
+    epoch: int
+
+    def __new__(cls, index: int, epoch: int) -> Self:
+        """Take the values as they are."""
+        self = super().__new__(cls, index)
+        self.epoch = epoch
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EpochIndex, (int(self), self.epoch)
 
 
 class _Issue:
@@ -58,6 +81,8 @@ class _Issue:
             return False
         cursor = moves.stand_at(session.start, tracker.contributions, part.first)
         batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
+        if tracker.marks_epochs and tracker.contributions.packing_id == 0:  # rows know theirs
+            batches = ([EpochIndex(index, cursor.epoch) for index in batch] for batch in batches)
         self._batches = islice(batches, num_behind, None)
         return True
 

@@ -64,7 +64,9 @@ def sample_generator(
     """
     key, epoch, index = _checked(seed, epoch, index, stream)
     counter = np.array((0, 0, index, epoch), dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key, counter=counter))
+    return np.random.Generator(
+        np.random.Philox(key, counter=counter)  # type: ignore[arg-type]  # any ISeedSequence
+    )
 
 
 def sample_seed(seed: int, epoch: int, index: int, stream: str = AUGMENT) -> int:

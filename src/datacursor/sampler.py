@@ -7,6 +7,7 @@ from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch.utils.data import DataLoader, DistributedSampler
 
 from datacursor.checks import MAX_EPOCH, require_integer
@@ -240,6 +241,9 @@ class CursorSampler(Committing, DistributedSampler[int]):
     def check(self, loader: DataLoader[Any]) -> None:
         """Raise unless a loader delivers what this sampler issues, unchanged.
 
+        Warn if it has no generator of its own: iterating it then moves torch's default stream, so
+        that a restart inside an epoch draws otherwise than the unbroken run.
+
         Raises:
             ArgumentError: The loader has another sampler, batch size or order.
         """
@@ -259,6 +263,13 @@ class CursorSampler(Committing, DistributedSampler[int]):
             raise ArgumentError("in_order must be True: commits name batches by their order")
         if loader.drop_last:
             raise ArgumentError("drop_last=True must be given to the sampler, not to the loader")
+        if loader.generator is None or loader.generator is torch.default_generator:
+            warnings.warn(
+                "iterating this loader draws from torch's default generator, and a restart "
+                "iterates it once more: pass generator=torch.Generator() (to evaluation loaders "
+                "too), or use CursorLoader",
+                stacklevel=2,
+            )
 
     def __repr__(self) -> str:
         """Show the layout and where the cursor stands."""

@@ -2,7 +2,7 @@
 
 find     cursors in files of any kind
 output   tables and JSON
-doctor, inspect, diff, ledger, items     the commands
+doctor, inspect, diff, ledger, items, instrument    the commands
 
 Nothing is imported before a command needs it, so a token is read in about a tenth of a second.
 """
@@ -19,6 +19,7 @@ from datacursor import _core
 from datacursor.cli.diff import add_diff
 from datacursor.cli.doctor import add_doctor
 from datacursor.cli.inspect import add_inspect
+from datacursor.cli.instrument import add_instrument
 from datacursor.cli.items import add_items
 from datacursor.cli.ledger import add_ledger
 from datacursor.errors import DataCursorError
@@ -58,6 +59,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"datacursor {_core.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_inspect, add_diff, add_items, add_ledger, add_doctor):
+    for add in (add_inspect, add_diff, add_items, add_ledger, add_instrument, add_doctor):
         add(commands)
     return parser
