@@ -47,6 +47,9 @@ PYTHON_LAYERS = (
     {"ledger.history", "ledger.replay"},
     {"ledger.compact", "ledger.verify", "ledger.writer"},
     {"recovery.determinism", "recovery.digest", "recovery.generators", "recovery.refusal"},
+    {"recovery.hashed_file", "recovery.run_directory"},
+    {"recovery.manifest"},
+    {"recovery.checkpoint"},
     {"recovery.loop", "recovery.optimizer", "recovery.streams"},
     {"recovery.state"},
     {"recovery"},
@@ -78,8 +81,8 @@ NEED_TORCH = (
     }
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
+    | {"recovery.checkpoint"}
     | {f"recovery.{name}" for name in ("digest", "generators", "optimizer", "state", "streams")}
-    | {"recovery.determinism"}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")

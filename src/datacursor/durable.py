@@ -7,10 +7,25 @@ A crash before the rename leaves a temporary file, which nobody reads; after it,
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
-_BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
+BINARY = getattr(os, "OBINARY", 0)  # Windows would translate line ends
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its missing parents, if it is not there; on return it is durable.
+
+    Raises:
+        OSError: The file system refuses, or there is a file of that name.
+    """
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    for directory in reversed(missing):
+        directory.mkdir(exist_ok=True)  # another process may do the same
+        sync_directory(directory.parent)
+    if not path.is_dir():
+        raise FileExistsError(errno.EEXIST, "Not a directory", str(path))
 
 
 def write_durably(path: Path, data: bytes | bytearray | memoryview) -> None:
@@ -51,6 +66,13 @@ def temporary_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
+def write_all(descriptor: int, data: bytes | bytearray | memoryview) -> None:
+    """Write all of the data, in as many calls as the system wants."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
 def sync_directory(path: Path) -> None:
     """Make the names of a directory's files survive a crash of the machine."""
     if os.name != "posix":
@@ -63,11 +85,9 @@ def sync_directory(path: Path) -> None:
 
 
 def _write(path: Path, flags: int, data: bytes | bytearray | memoryview) -> None:
-    descriptor = os.open(path, os.O_WRONLY | _BINARY | flags, 0o666)
+    descriptor = os.open(path, os.O_WRONLY | BINARY | flags, 0o666)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+        write_all(descriptor, data)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

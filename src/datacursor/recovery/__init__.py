@@ -9,6 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datacursor.recovery.checkpoint import latest as latest
+    from datacursor.recovery.checkpoint import load as load
+    from datacursor.recovery.checkpoint import save as save
     from datacursor.recovery.determinism import EnvironmentDifference as EnvironmentDifference
     from datacursor.recovery.determinism import compare_environment as compare_environment
     from datacursor.recovery.determinism import environment as environment
@@ -32,6 +35,9 @@ _MODULE_OF = {
     "compare_environment": "recovery.determinism",
     "digest_tree": "recovery.digest",
     "environment": "recovery.determinism",
+    "latest": "recovery.checkpoint",
+    "load": "recovery.checkpoint",
+    "save": "recovery.checkpoint",
     "step_applied": "updates",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both

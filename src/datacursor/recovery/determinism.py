@@ -13,14 +13,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import torch
-import torch.distributed as dist
 
 from datacursor import _core
 
 EnvironmentValue: TypeAlias = bool | int | str | list[str] | None
 
-_torch: Any = torch  # much of what is asked here is not typed
 _VARIABLES = (
     "ATEN_CPU_CAPABILITY",
     "CUBLAS_WORKSPACE_CONFIG",
@@ -54,12 +51,12 @@ def environment() -> dict[str, EnvironmentValue]:
     Nothing is changed and no accelerator is initialised: `devices` names those of CUDA once the
     process has used it, and is empty before. A variable that is not set is None.
     Whether an optimizer is foreach, fused or capturable stands with its other options.
-
-    Example:
-        >>> compare_environment(environment(), environment())
-        []
     """
-    return {**_versions(), **_processor(), **_determinism(), **_accelerators(), **_variables()}
+    import torch  # differences of records are found without it
+
+    parts = (_versions, _processor, _determinism, _accelerators)
+    variables = {name: os.environ.get(name) for name in _VARIABLES}
+    return {name: value for part in parts for name, value in part(torch).items()} | variables
 
 
 def compare_environment(
@@ -82,63 +79,60 @@ def compare_environment(
     ]
 
 
-def _versions() -> dict[str, EnvironmentValue]:
+def _versions(torch: Any) -> dict[str, EnvironmentValue]:
     return {
         "datacursor": _core.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
-        "torch": str(_torch.__version__),
-        "torch_git": _torch.version.git_version,
+        "torch": str(torch.__version__),
+        "torch_git": torch.version.git_version,
     }
 
 
-def _processor() -> dict[str, EnvironmentValue]:
+def _processor(torch: Any) -> dict[str, EnvironmentValue]:
     return {
         "machine": f"{platform.system()} {platform.machine()}",
-        "cpu_capability": _torch.backends.cpu.get_cpu_capability(),
-        "intra_op_threads": _torch.get_num_threads(),
-        "onednn": _torch.backends.mkldnn.is_available() and bool(_torch.backends.mkldnn.enabled),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "intra_op_threads": torch.get_num_threads(),
+        "onednn": torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled),
     }
 
 
-def _determinism() -> dict[str, EnvironmentValue]:
+def _determinism(torch: Any) -> dict[str, EnvironmentValue]:
     return {
-        "deterministic_algorithms": _torch.are_deterministic_algorithms_enabled(),
-        "deterministic_warn_only": _torch.is_deterministic_algorithms_warn_only_enabled(),
-        "fill_uninitialized_memory": _torch.utils.deterministic.fill_uninitialized_memory,
-        "cudnn_deterministic": _torch.backends.cudnn.deterministic,
-        "cudnn_benchmark": _torch.backends.cudnn.benchmark,
-        "default_dtype": str(_torch.get_default_dtype()),
-        "matmul_precision": _matmul_precision(),
-        "replicas": _num_replicas(),
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "deterministic_warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "fill_uninitialized_memory": torch.utils.deterministic.fill_uninitialized_memory,
+        "cudnn_deterministic": torch.backends.cudnn.deterministic,
+        "cudnn_benchmark": torch.backends.cudnn.benchmark,
+        "default_dtype": str(torch.get_default_dtype()),
+        "matmul_precision": _matmul_precision(torch),
+        "replicas": _num_replicas(torch),
     }
 
 
-def _matmul_precision() -> str:
-    cuda, onednn = _torch.backends.cuda.matmul, _torch.backends.mkldnn
-    if not hasattr(_torch.backends, "fp32_precision"):  # before torch 2.9
-        return torch.get_float32_matmul_precision()
+def _matmul_precision(torch: Any) -> str:
+    cuda, onednn = torch.backends.cuda.matmul, torch.backends.mkldnn
+    if not hasattr(torch.backends, "fp32_precision"):  # before torch 2.9
+        return str(torch.get_float32_matmul_precision())
     # The older call raises once a backend has a precision of its own.
     return f"cuda {cuda.fp32_precision}, onednn {onednn.matmul.fp32_precision}"
 
 
-def _num_replicas() -> int:
+def _num_replicas(torch: Any) -> int:
+    dist = torch.distributed
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
-def _accelerators() -> dict[str, EnvironmentValue]:
+def _accelerators(torch: Any) -> dict[str, EnvironmentValue]:
     # Names take an initialised CUDA. To initialise it here would add its generators to the
     # random state of a run that does not use it.
-    count = _torch.cuda.device_count()
-    named = range(count) if _torch.cuda.is_initialized() else ()
+    count = torch.cuda.device_count()
+    named = range(count) if torch.cuda.is_initialized() else ()
     return {
-        "cuda": _torch.version.cuda,
-        "hip": _torch.version.hip,
-        "cudnn": _torch.backends.cudnn.version(),
+        "cuda": torch.version.cuda,
+        "hip": torch.version.hip,
+        "cudnn": torch.backends.cudnn.version(),
         "num_devices": count,
-        "devices": [_torch.cuda.get_device_name(number) for number in named],
+        "devices": [torch.cuda.get_device_name(number) for number in named],
     }
-
-
-def _variables() -> dict[str, EnvironmentValue]:
-    return {name: os.environ.get(name) for name in _VARIABLES}
