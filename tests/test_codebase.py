@@ -52,7 +52,15 @@ PYTHON_LAYERS = (
     {"recovery.checkpoint"},
     {"recovery.loop", "recovery.optimizer", "recovery.streams"},
     {"recovery.state"},
+    {"recovery.aspects"},
+    {"recovery.trace"},
     {"recovery"},
+    {"verify"},
+    {"verify.log"},
+    {"verify.compare", "verify.launch"},
+    {"verify.verdict"},
+    {"verify.damage", "verify.harness"},
+    {"verify.picture", "verify.self_test"},
     {"instrument", "plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
@@ -61,7 +69,8 @@ PYTHON_LAYERS = (
     {"demo.__main__"},
     {"cli.output"},
     {"cli.find"},
-    {"cli.diff", "cli.doctor", "cli.inspect", "cli.instrument", "cli.items"} | {"cli.ledger"},
+    {"cli.diff", "cli.doctor", "cli.inspect", "cli.instrument", "cli.items"}
+    | {"cli.ledger", "cli.verify_restart"},
     {"cli"},
     {"__main__"},
 )
@@ -83,6 +92,9 @@ NEED_TORCH = (
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
     | {"recovery.checkpoint"}
     | {f"recovery.{name}" for name in ("digest", "generators", "optimizer", "state", "streams")}
+    | {"recovery.aspects", "recovery.trace"}
+    | {f"verify.{name}" for name in ("compare", "damage", "harness", "launch", "log")}
+    | {f"verify.{name}" for name in ("picture", "self_test", "verdict")}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datacursor.recovery.state import RestoreReport as RestoreReport
     from datacursor.recovery.state import TrainingState as TrainingState
     from datacursor.recovery.streams import RNGState as RNGState
+    from datacursor.recovery.trace import Trace as Trace
     from datacursor.updates import step_applied as step_applied
 
 _MODULE_OF = {
@@ -31,6 +32,7 @@ _MODULE_OF = {
     "OptimizerState": "recovery.optimizer",
     "RNGState": "recovery.streams",
     "RestoreReport": "recovery.state",
+    "Trace": "recovery.trace",
     "TrainingState": "recovery.state",
     "compare_environment": "recovery.determinism",
     "digest_tree": "recovery.digest",
