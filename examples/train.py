@@ -69,7 +69,7 @@ def augment(sample: Sample, generator: np.random.Generator) -> Sample:
 def make_model() -> nn.Module:
     return nn.Sequential(
         nn.Unflatten(1, (1, SIZE)),
-        nn.Conv2d(1, 8, kernel_size=3, padding=1),
+        nn.Conv2d(1, 8, kernel_size=3, padding=1, bias=False),
         nn.BatchNorm2d(8),
         nn.ReLU(),
         nn.Dropout(0.2),

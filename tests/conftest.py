@@ -10,6 +10,7 @@ from hypothesis import settings
 # Without torch (the supported Pythons are tested with numpy alone) these are left out.
 NEEDS = {
     "torch": [
+        "forked.py",
         "kill_loop.py",
         "packed.py",
         "runs.py",
@@ -17,6 +18,7 @@ NEEDS = {
         "test_demo.py",
         "test_determinism.py",
         "test_documents.py",
+        "test_examples.py",
         "test_kills.py",
         "test_ledger_sampler.py",
         "test_loader.py",
@@ -30,7 +32,11 @@ NEEDS = {
         "test_sampler_laws.py",
         "test_sampler_orders.py",
         "test_scenarios.py",
+        "test_trace.py",
         "test_updates.py",
+        "test_verify_compare.py",
+        "test_verify_harness.py",
+        "test_verify_restart.py",
     ],
     "pyarrow": [
         "attacks",

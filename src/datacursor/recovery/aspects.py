@@ -76,16 +76,12 @@ def aspects_of(
 
 
 def tensors_of(state: TrainingState) -> dict[str, torch.Tensor]:
-    """Return copies of the tensors behind the digests, by aspect and name."""
+    """Return the tensors behind the digests, by aspect and name."""
     values = [
         *((f"{OPTIMIZER} {name}", value) for name, value in optimizer_values(state)),
         *((f"{MODEL} {name}", value) for name, value in _model_values(state)),
     ]
-    return {
-        name: value.detach().cpu().clone()
-        for name, value in values
-        if isinstance(value, torch.Tensor)
-    }
+    return {name: value.detach() for name, value in values if isinstance(value, torch.Tensor)}
 
 
 def text_of(value: Any) -> str:

@@ -136,6 +136,7 @@ class _Recorder:
         self._num_operations = 0  # on files in run_dir since the last line
         self._is_stopping = False
         self._has_begun = False
+        self._pid = os.getpid()  # a loader's workers inherit this object
         register_load_post_hook(self._on_load)
         sys.addaudithook(self._on_audit_event)
 
@@ -166,9 +167,8 @@ class _Recorder:
 
     def _on_audit_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Count what changes the run's directory, and end before the operation chosen."""
-        if event != "open" and event not in _CHANGES:
-            return
-        if event == "open" and not arguments[2] & _WRITING:
+        is_change = event in _CHANGES or (event == "open" and arguments[2] & _WRITING)
+        if not is_change or os.getpid() != self._pid:
             return
         path = arguments[0]
         if isinstance(path, int) or not _is_in(os.fsdecode(path), self._orders.run_dir):
@@ -182,7 +182,8 @@ class _Recorder:
         num_bytes = sum(tensor.nbytes for tensor in tensors.values())
         last = self._orders.stop_at
         if update == last or num_bytes * last <= _MAX_KEPT_BYTES:
-            torch.save(tensors, values_path(self._directory, update))
+            copies = {name: tensor.cpu().clone() for name, tensor in tensors.items()}
+            torch.save(copies, values_path(self._directory, update))
 
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line).encode() + b"\n")

@@ -58,7 +58,7 @@ class Program:
         if status != 0 and not reached:
             raise ProgramError(_failure(directory, f"ended with status {status}"))
         if not log.updates and not log.operation:
-            reason = "traced no update: does it call Trace.from_env() and trace.commit()?"
+            reason = "traced no update: does it call Trace.commit()?"
             raise ProgramError(_failure(directory, reason))
         return log
 
