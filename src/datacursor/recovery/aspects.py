@@ -20,7 +20,8 @@ import torch
 
 from datacursor.errors import ArgumentError
 from datacursor.recovery.digest import bytes_of, digest_tree
-from datacursor.sampler import CursorSampler
+from datacursor.recovery.extras import states_of
+from datacursor.recovery.position import cursor_sampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +72,7 @@ def aspects_of(
         SCALE: dict(_scaler_texts(state.scaler, "scale")),
         OPTIMIZER: {name: text_of(value) for name, value in optimizer_values(state)},
         MODEL: {name: text_of(value) for name, value in _model_values(state)},
-        EXTRA: {name: _digest(extra.state_dict()) for name, extra in state._extra.items()},
+        EXTRA: {name: _digest(extra) for name, extra in states_of(_extras(state)).items()},
     }
 
 
@@ -118,7 +119,7 @@ def stream_texts(state: TrainingState) -> Iterator[tuple[str, str]]:
 
 def optimizer_values(state: TrainingState) -> Iterator[tuple[str, Any]]:
     """Yield what the optimizers of a state remember, by key and parameter name."""
-    names = {id(parameter): name for name, parameter in state.model.named_parameters()}
+    names = {id(parameter): name for name, parameter in state._named_parameters()}
     for label, optimizer in _labelled(state.optimizers):
         for number, group in enumerate(optimizer.param_groups):
             for place, parameter in enumerate(group["params"]):
@@ -129,10 +130,15 @@ def optimizer_values(state: TrainingState) -> Iterator[tuple[str, Any]]:
 
 def _places(sampler: Any) -> Iterator[tuple[str, str]]:
     """Yield a cursor without what may change at a restart, or the leaves of a foreign state."""
-    if isinstance(sampler, CursorSampler):
-        yield "", sampler.cursor.replace(attempt=0, replicas=0).token()
+    known = cursor_sampler(sampler)
+    if known is not None:
+        yield "", known.cursor.replace(attempt=0, replicas=0).token()
     elif sampler is not None:
         yield from digest_tree(sampler.state_dict()).items()
+
+
+def _extras(state: TrainingState) -> dict[str, Any]:
+    return state._parts | state._modules
 
 
 def _learning_rates(state: TrainingState) -> Iterator[tuple[str, str]]:

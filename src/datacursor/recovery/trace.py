@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from datacursor.recovery.aspects import IDS, aspects_of, tensors_of, text_of_ids
+from datacursor.recovery.claim import layout_of
 from datacursor.recovery.determinism import environment
+from datacursor.recovery.position import cursor_sampler
 from datacursor.recovery.state import register_load_post_hook
-from datacursor.sampler import CursorSampler
 
 if TYPE_CHECKING:
     from typing import SupportsFloat
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from datacursor.cursor import Cursor
     from datacursor.outcome import Outcome
     from datacursor.recovery.state import TrainingState
+    from datacursor.sampler import CursorSampler
 
 TRACE_VARIABLE = "DATACURSOR_TRACE"
 ORDERS_NAME = "orders.json"
@@ -145,7 +147,8 @@ class _Recorder:
     ) -> None:
         if not self._has_begun:
             self._has_begun = True
-            self._write({"environment": environment()})
+            sampler = cursor_sampler(state.sampler)
+            self._write({"environment": {**environment(), **layout_of(sampler)}})
         aspects = aspects_of(state, loss=loss, applied=applied)
         told = self._contributions.take() if ids is None else text_of_ids(ids)
         aspects[IDS] = {"": told} if told else {}
@@ -197,9 +200,10 @@ class _Contributions:
         self._told: list[str] = []
 
     def follow(self, sampler: Any) -> None:
-        if isinstance(sampler, CursorSampler) and sampler is not self._sampler:
-            sampler.add_observer(self)
-            self._sampler = sampler
+        known = cursor_sampler(sampler)
+        if known is not None and known is not self._sampler:
+            known.add_observer(self)
+            self._sampler = known
 
     def take(self) -> str:
         told, self._told = self._told, []

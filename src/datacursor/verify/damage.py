@@ -21,7 +21,7 @@ from datacursor.recovery.aspects import (
     optimizer_values,
     stream_texts,
 )
-from datacursor.sampler import CursorSampler
+from datacursor.recovery.position import cursor_sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,8 +123,8 @@ def _moments(state: TrainingState) -> list[tuple[str, Tensor]]:
 
 
 def _move_cursor(state: TrainingState, count: int) -> list[str]:
-    sampler = state.sampler
-    if not isinstance(sampler, CursorSampler) or sampler.cursor.position + count < 0:
+    sampler = cursor_sampler(state.sampler)
+    if sampler is None or sampler.cursor.position + count < 0:
         return []
     sampler.seek(sampler.cursor.epoch, sampler.cursor.position + count)
     return [CURSOR]
