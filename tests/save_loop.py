@@ -33,7 +33,7 @@ class State:
         self.step = step
 
     def state_dict(self) -> dict[str, Any]:
-        return {"step": self.step, "weights": torch.full((300_000,), float(self.step))}
+        return {"step": self.step, "weights": torch.full((100_000,), float(self.step))}
 
 
 def save_until_killed(run_dir: Path, pipe: int) -> None:
@@ -56,13 +56,13 @@ def kill_one(run_dir: Path, chance: random.Random) -> int:
         save_until_killed(run_dir, theirs)
     os.close(theirs)
     done = b""
-    patience = chance.randrange(1, 9)
+    patience = chance.randrange(1, 6)
     while len(done) < patience:
         read = os.read(ours, patience - len(done))
         if not read:
             raise RuntimeError("the saver ended by itself")
         done += read
-    for _ in range(chance.randrange(150_000)):
+    for _ in range(chance.randrange(60_000)):
         pass
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
