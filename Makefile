@@ -26,6 +26,8 @@ PACKAGE := $(shell find src -name '*.py' -o -name '*.pyi')
 CPP := $(shell find cpp tests/cpp benchmarks -name '*.[ch]pp')
 TYPED := src tests $(if $(wildcard benchmarks/*.py),benchmarks)
 SANITIZERS := asan tsan
+# A file's tests share what they prepare, so a file stays in one process.
+SPREAD := -n $(JOBS) --dist loadfile
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -45,7 +47,7 @@ test-cpp: build-default
 	$(CTEST) --preset default
 
 test-python: $(VENV)/.installed
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest $(SPREAD) $(PYTEST_FLAGS)
 
 .PHONY: test-core
 test-core: ## run the tests that need no torch, in .venv-VERSION (PYTHON=python3.12)
@@ -55,7 +57,7 @@ test-core: ## run the tests that need no torch, in .venv-VERSION (PYTHON=python3
 
 .PHONY: test-installed
 test-installed: $(VENV)/.core
-	$(BIN)/python -m pytest --doctest-ignore-import-errors $(PYTEST_FLAGS) tests --pyargs datacursor
+	$(BIN)/python -m pytest $(SPREAD) --doctest-ignore-import-errors $(PYTEST_FLAGS) tests --pyargs datacursor
 
 .PHONY: lint lint-python lint-types lint-format lint-tidy
 lint: lint-python lint-types lint-format lint-tidy ## check style, types and C++ without running anything
@@ -145,7 +147,7 @@ $(VENV)/.lint: $(PROJECT) | $(VENV)/.bench
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.tools $(PROJECT) $(CORE) $(PACKAGE)
-	$(PIP) numpy pytest hypothesis
+	$(PIP) numpy pytest pytest-xdist hypothesis
 	$(PIP) --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 

@@ -46,11 +46,17 @@ PYTHON_LAYERS = (
     {"ledger.files"},
     {"ledger.history", "ledger.replay"},
     {"ledger.compact", "ledger.verify", "ledger.writer"},
-    {"recovery.determinism", "recovery.digest", "recovery.generators", "recovery.refusal"},
+    {"recovery.allowance", "recovery.claim", "recovery.determinism", "recovery.digest"}
+    | {"recovery.generators", "recovery.plain", "recovery.refusal"},
     {"recovery.hashed_file", "recovery.run_directory"},
     {"recovery.manifest"},
     {"recovery.checkpoint"},
-    {"recovery.loop", "recovery.optimizer", "recovery.streams"},
+    {"recovery.association", "recovery.completeness", "recovery.extras", "recovery.loop"}
+    | {"recovery.naming", "recovery.options", "recovery.scaling", "recovery.schema"}
+    | {"recovery.streams"},
+    {"recovery.gradients", "recovery.modules", "recovery.optimizer", "recovery.protect"}
+    | {"recovery.schedule"},
+    {"recovery.position"},
     {"recovery.state"},
     {"recovery"},
     {"plots"},
@@ -81,7 +87,9 @@ NEED_TORCH = (
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
     | {"recovery.checkpoint"}
-    | {f"recovery.{name}" for name in ("digest", "generators", "optimizer", "state", "streams")}
+    | {f"recovery.{name}" for name in ("digest", "extras", "generators", "gradients", "modules")}
+    | {f"recovery.{name}" for name in ("naming", "optimizer", "options", "plain", "position")}
+    | {f"recovery.{name}" for name in ("protect", "schedule", "schema", "state", "streams")}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")

@@ -13,6 +13,7 @@ from datacursor.agreement import require_agreement
 from datacursor.commits import CommitTracker
 from datacursor.cursor import Cursor
 from datacursor.errors import CommitError
+from datacursor.moving import fit
 from datacursor.outcome import CommitObserver
 from datacursor.session import Uncommitted
 from datacursor.state import cursor_of, state_of
@@ -218,6 +219,16 @@ class Committing:
             TypeError: cursor is no Cursor.
         """
         self._tracker.load(cursor, allow_changed)
+
+    def check_cursor(self, cursor: Cursor, allow_changed: Collection[str] = ()) -> Cursor:
+        """Return the cursor that `load_cursor` would go on from, or raise; nothing changes.
+
+        Raises:
+            CursorMismatchError: It belongs to other data or another plan.
+            MidUpdateError: It holds pending micro-batches of another number of ranks or batch size.
+            TypeError: cursor is no Cursor.
+        """
+        return fit(cursor, self._tracker.contributions, self._tracker.layout, allow_changed)
 
     def pending_cursor(self) -> Cursor:
         """Return the cursor with the delivered micro-batches of the open update as pending.

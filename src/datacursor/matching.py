@@ -69,7 +69,8 @@ def match(
     return cursor
 
 
-def _names(contributions: Contributions) -> tuple[str, ...]:
+def difference_names(contributions: Contributions) -> tuple[str, ...]:
+    """Return the names of all differences there can be, in the order they are looked at."""
     size = f"num_{contributions.base_noun}"
     return ("fingerprint", size, "seed", "order", "packing", "plan", "seq_len", "drop_last")
 
@@ -78,7 +79,7 @@ def _names_of(allow_changed: Collection[str], contributions: Contributions) -> f
     if isinstance(allow_changed, str) or not isinstance(allow_changed, Iterable):
         raise TypeError(f"allow_changed must be a set of names, got {allow_changed!r}")
     names = frozenset(allow_changed)
-    known = _names(contributions)
+    known = difference_names(contributions)
     for name in names:
         if name not in known:
             raise ArgumentError(f"allow_changed must hold names of {known}, got {name!r}")
@@ -112,7 +113,7 @@ def _differences(
         (str(cursor.seq_len), str(contributions.seq_len)),
         (str(cursor.drop_last), str(layout.drop_last)),
     )
-    for name, (in_cursor, in_sampler) in zip(_names(contributions), pairs, strict=True):
+    for name, (in_cursor, in_sampler) in zip(difference_names(contributions), pairs, strict=True):
         if in_cursor != in_sampler:
             if name == "plan":
                 in_sampler += (

@@ -18,6 +18,27 @@ from datacursor.outcome import COMMITTED, USER_SKIPPED, CommitObserver, Outcome
 _NO_DIGEST = bytes(16)
 
 
+def fit(
+    cursor: Cursor, contributions: Contributions, layout: Layout, allow_changed: Collection[str]
+) -> Cursor:
+    """Return the cursor a sampler goes on with from a saved one.
+
+    Raises:
+        CursorMismatchError: It belongs to other data, another seed or another plan.
+        MidUpdateError: It holds pending micro-batches of another number of ranks or batch size.
+    """
+    cursor = match(cursor, contributions, layout, allow_changed)
+    if cursor.pending > 0:
+        parts = moves.stretches_of(cursor, contributions, layout)
+        left = sum(layout.num_micro_batches(part.stop - part.first) for part in parts[:1])
+        if cursor.pending > left:
+            raise CursorMismatchError(
+                f"cursor contradicts itself: pending={cursor.pending} micro-batches of an open "
+                f"update, and {left} are left up to the end of an epoch or of a deferred range"
+            )
+    return cursor
+
+
 class MovingCursor:
     """A cursor that outcomes, loads and jumps move.
 
@@ -135,9 +156,7 @@ class MovingCursor:
             CursorMismatchError: It belongs to other data, another seed or another plan.
             MidUpdateError: It holds pending micro-batches of another number of ranks or batch size.
         """
-        cursor = match(cursor, self._contributions, self._layout, allow_changed)
-        self._require_window(cursor)
-        self.value = cursor
+        self.value = fit(cursor, self._contributions, self._layout, allow_changed)
         self.tally = (_NO_DIGEST, _NO_DIGEST)
         self.is_fresh = False
         self._is_loaded = True
@@ -216,17 +235,6 @@ class MovingCursor:
         for observer in self.observers:
             observer.on_state(cursor)
         return cursor
-
-    def _require_window(self, cursor: Cursor) -> None:
-        if cursor.pending == 0:
-            return
-        parts = moves.stretches_of(cursor, self._contributions, self._layout)
-        left = sum(self._layout.num_micro_batches(part.stop - part.first) for part in parts[:1])
-        if cursor.pending > left:
-            raise CursorMismatchError(
-                f"cursor contradicts itself: pending={cursor.pending} micro-batches of an open "
-                f"update, and {left} are left up to the end of an epoch or of a deferred range"
-            )
 
     def _start_of(self, epoch: int) -> Cursor:
         return self.value.replace(**moves.next_epoch(epoch - 1))

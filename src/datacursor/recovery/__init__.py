@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datacursor.recovery.checkpoint import latest as latest
     from datacursor.recovery.checkpoint import load as load
     from datacursor.recovery.checkpoint import save as save
+    from datacursor.recovery.claim import RestoreReport as RestoreReport
     from datacursor.recovery.determinism import EnvironmentDifference as EnvironmentDifference
     from datacursor.recovery.determinism import compare_environment as compare_environment
     from datacursor.recovery.determinism import environment as environment
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from datacursor.recovery.loop import LoopConvention as LoopConvention
     from datacursor.recovery.loop import LoopState as LoopState
     from datacursor.recovery.optimizer import OptimizerState as OptimizerState
-    from datacursor.recovery.state import RestoreReport as RestoreReport
+    from datacursor.recovery.protect import protect as protect
     from datacursor.recovery.state import TrainingState as TrainingState
     from datacursor.recovery.streams import RNGState as RNGState
     from datacursor.updates import step_applied as step_applied
@@ -30,13 +31,14 @@ _MODULE_OF = {
     "LoopState": "recovery.loop",
     "OptimizerState": "recovery.optimizer",
     "RNGState": "recovery.streams",
-    "RestoreReport": "recovery.state",
+    "RestoreReport": "recovery.claim",
     "TrainingState": "recovery.state",
     "compare_environment": "recovery.determinism",
     "digest_tree": "recovery.digest",
     "environment": "recovery.determinism",
     "latest": "recovery.checkpoint",
     "load": "recovery.checkpoint",
+    "protect": "recovery.protect",
     "save": "recovery.checkpoint",
     "step_applied": "updates",
 }

@@ -83,7 +83,9 @@ class RNGState:
             raise RNGMismatchError(
                 refusal("rng: version", version, RNG_VERSION, "use the release that wrote it")
             )
-        saved = state_dict["streams"]
+        saved = state_dict.get("streams")
+        if not isinstance(saved, Mapping):
+            raise CheckpointError("checkpoint is incomplete: rng lacks ['streams']")
         streams = self._streams(saved)
         _require_same_streams(
             {name: entry["kind"] for name, entry in saved.items()},
