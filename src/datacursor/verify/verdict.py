@@ -162,8 +162,8 @@ def clip(line: str) -> str:
     """Return a line that fits, its middle left out where it is too long."""
     if len(line) <= MAX_COLUMNS:
         return line
-    half = (MAX_COLUMNS - 3) // 2
-    return f"{line[:half]}...{line[-half:]}"
+    end = (MAX_COLUMNS - 3) // 2
+    return f"{line[: MAX_COLUMNS - 3 - end]}...{line[-end:]}"
 
 
 def difference_lines(difference: Difference, runs: tuple[str, str]) -> list[str]:
