@@ -58,7 +58,7 @@ def test_an_equal_restart_exits_with_0(
 ) -> None:
     assert verify(*program, "none") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "EQUAL (bitwise): 2 restarts, each up to update 8; no difference",
+        "EQUAL (bitwise): 2 restarts up to update 8; no difference",
         "  killed at update 3: updates 3 to 8 equal, 1 of them made again",
         "  killed at update 5: updates 5 to 8 equal, 1 of them made again",
     ]
@@ -180,7 +180,7 @@ def test_the_example_restarts_in_processes_of_its_own(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [
-        "EQUAL (bitwise): 1 restart, each up to update 5; no difference",
+        "EQUAL (bitwise): 1 restart up to update 5; no difference",
         "  killed at update 3: updates 3 to 5 equal, 1 of them made again",
     ]
     assert list(tmp_path.glob("datacursor-*")) == []

@@ -220,7 +220,7 @@ def _summary(verdict: Verdict, first: Restart | None) -> str:
     restarts = [restart for restart in verdict.restarts if not restart.is_rerun]
     last = max(restart.resumed.last for restart in restarts)
     noun = "restart" if len(restarts) == 1 else "restarts"
-    text = f"{len(restarts)} {noun}, each up to update {last}; no difference"
+    text = f"{len(restarts)} {noun} up to update {last}; no difference"
     if verdict.faults:
         possible = [fault for fault in verdict.faults if fault.is_possible]
         text += f"; {len(possible)} planted faults caught"
