@@ -12,6 +12,7 @@ NEEDS = {
     "torch": [
         "kill_loop.py",
         "packed.py",
+        "ranks.py",
         "runs.py",
         "save_loop.py",
         "test_agreement.py",
@@ -33,6 +34,7 @@ NEEDS = {
         "test_sampler_laws.py",
         "test_sampler_orders.py",
         "test_scenarios.py",
+        "test_sharded.py",
         "test_updates.py",
     ],
     "pyarrow": [
