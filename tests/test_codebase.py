@@ -48,9 +48,10 @@ PYTHON_LAYERS = (
     {"ledger.compact", "ledger.verify", "ledger.writer"},
     {"recovery.allowance", "recovery.claim", "recovery.determinism", "recovery.digest"}
     | {"recovery.generators", "recovery.plain", "recovery.refusal"},
-    {"recovery.hashed_file", "recovery.run_directory"},
+    {"recovery.hashed_file", "recovery.ranks", "recovery.run_directory", "recovery.tensor_tree"},
     {"recovery.manifest"},
     {"recovery.checkpoint"},
+    {"recovery.sharded"},
     {"recovery.association", "recovery.completeness", "recovery.extras", "recovery.loop"}
     | {"recovery.naming", "recovery.options", "recovery.scaling", "recovery.schema"}
     | {"recovery.streams"},
@@ -96,7 +97,7 @@ NEED_TORCH = (
     }
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
-    | {"recovery.checkpoint"}
+    | {"recovery.checkpoint", "recovery.ranks", "recovery.sharded", "recovery.tensor_tree"}
     | {"recovery.aspects", "recovery.trace"}
     | {f"verify.{name}" for name in ("compare", "damage", "harness", "launch", "log")}
     | {f"verify.{name}" for name in ("picture", "self_test", "verdict")}
