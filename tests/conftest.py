@@ -51,6 +51,7 @@ NEEDS = {
         "test_verify_compare.py",
         "test_verify_harness.py",
         "test_verify_restart.py",
+        "test_worker_streams.py",
         "training.py",
     ],
     "pyarrow": [

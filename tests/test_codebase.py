@@ -38,8 +38,8 @@ PYTHON_LAYERS = (
     {"committing"},
     {"plan", "sampler", "tokens"},
     {"rows"},
-    {"packing", "rng"},
-    {"loader", "sample_seeded"},
+    {"packing", "rng", "worker_streams"},
+    {"instrument", "loader", "sample_seeded"},
     {"ledger"},
     {"ledger.rows"},
     {"ledger.identity", "ledger.parts"},
@@ -68,7 +68,7 @@ PYTHON_LAYERS = (
     {"verify.verdict"},
     {"verify.damage", "verify.harness"},
     {"verify.picture", "verify.self_test"},
-    {"instrument", "plots"},
+    {"plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
     {"demo.launch", "demo.picture", "demo.train", "demo.verdict"},
@@ -95,7 +95,7 @@ NEED_TORCH = (
         "sample_seeded",
         "sampler",
     }
-    | {"state", "updates"}
+    | {"state", "updates", "worker_streams"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
     | {"recovery.checkpoint", "recovery.ranks", "recovery.sharded", "recovery.tensor_tree"}
     | {"recovery.aspects", "recovery.trace"}

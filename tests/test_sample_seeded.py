@@ -13,13 +13,15 @@ import numpy as np
 import packed
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.random import Generator
 from runs import Numbers, fresh, fresh_context
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Subset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import datacursor as dc
-from datacursor.issuing import EpochIndex
+from datacursor.issuing import IssuedIndex
 
 Noise = tuple[float, ...]
 Noises = dict[tuple[int, int], Noise]  # by (epoch, index)
@@ -227,6 +229,43 @@ def test_a_copy_of_sampler_and_data_set_draws_the_same(copied: Callable[[Any], A
     assert train(sampler, loader, 6) == expected("global", 1)
 
 
+MOVES = st.sampled_from(["deliver", "deliver", "commit", "skip", "seek", "resume", "again"])
+
+
+@pytest.mark.filterwarnings("ignore:epoch .* was delivered to its end")  # some loops are clumsy
+@given(
+    moves=st.lists(MOVES, max_size=60),
+    on_skip=st.sampled_from(["advance", "retry", "defer"]),
+    batch_size=st.integers(1, 5),
+)
+def test_whatever_happens_a_sample_draws_by_the_epoch_it_is_committed_in(
+    moves: list[str], on_skip: str, batch_size: int
+) -> None:
+    dataset = seeded(make_sampler(), "transform")
+    sampler = make_sampler(batch_size=batch_size, on_skip=on_skip)
+    loader = make_loader(sampler, "transform")
+    batches = iter(loader)
+    for move in moves:
+        if move == "deliver":
+            for index, noise in next(batches, []):
+                assert noise == dataset.sample(sampler.epoch, index)[1]
+            continue
+        if move in ("commit", "skip"):
+            if sampler.uncommitted.delivered:
+                getattr(sampler, move)()
+            if sampler.uncommitted.issued == 0:  # perhaps at the epoch's end
+                batches = iter(loader)
+            continue
+        if move == "seek":
+            sampler.seek(sampler.epoch + 1, 3)
+        elif move == "resume":
+            state = bytes(sampler.cursor)
+            sampler = make_sampler(batch_size=batch_size, on_skip=on_skip)
+            sampler.load_cursor(dc.Cursor.from_bytes(state))
+            loader = make_loader(sampler, "transform")
+        batches = iter(loader)
+
+
 # -- Streams ---------------------------------------------------------------------------------------
 
 
@@ -325,26 +364,76 @@ def test_a_packed_row_alone_is_a_batch_of_one() -> None:
         dataset.sample(0, 0)
 
 
-# -- The index that knows its epoch ----------------------------------------------------------------
+# -- Orders that repeat ----------------------------------------------------------------------------
+
+
+@WORKERS
+def test_by_position_every_repetition_of_a_sample_draws_anew(num_workers: int) -> None:
+    def noises(by: str, first: int = 0) -> list[tuple[int, Noise]]:
+        order = dc.Weighted([1.0, 3.0], num_positions=N, seed=1)
+        sampler = dc.CursorSampler(2, batch_size=3, order=order)
+        sampler.seek(1, first)
+        dataset = dc.SampleSeeded(Numbers(2), sampler, transform=draw, by=by)
+        context = "fork" if num_workers else None
+        loader: dc.CursorLoader[Any] = dc.CursorLoader(
+            dataset,
+            sampler=sampler,
+            collate_fn=keep,
+            num_workers=num_workers,
+            multiprocessing_context=context,
+        )
+        return [item for batch in loader for item in batch]
+
+    assert len(set(noises("index"))) == 2
+    assert len(set(noises("position"))) == N
+    assert noises("position", first=6) == noises("position")[6:]
+    index, noise = noises("position")[7]
+    generator = dc.sample_generator(0, epoch=1, index=7)
+    assert noise == draw(index, generator)[1]
+
+
+def test_a_sample_by_position_is_read_by_its_position() -> None:
+    dataset = seeded(make_sampler(), "transform", by="position")
+    assert dataset.sample(1, 4, position=9) == draw(4, dc.sample_generator(0, 1, 9))
+    with pytest.raises(TypeError, match="position must be given"):
+        dataset.sample(1, 4)
+
+
+# -- The index that knows its place ----------------------------------------------------------------
 
 
 def test_an_index_is_the_number_it_was() -> None:
-    index = EpochIndex(5, epoch=3)
+    index = IssuedIndex(5, epoch=3, position=8)
     assert (index, hash(index), str(index), f"{index:03}") == (5, hash(5), "5", "005")
-    assert pickle.loads(pickle.dumps(index)).epoch == copy.deepcopy(index).epoch == 3
+    for copied in (pickle.loads(pickle.dumps(index)), copy.deepcopy(index)):
+        assert (copied, copied.epoch, copied.position) == (5, 3, 8)
     assert list("abcdef")[index] == "f"
     assert torch.arange(6)[index] == np.arange(6)[index] == 5
 
 
-def test_indices_know_no_epoch_unless_something_asks() -> None:
+def test_indices_know_no_place_unless_something_asks() -> None:
     sampler = make_sampler()
     assert {type(index) for index in sampler} == {int}
     seeded(sampler, "global")
     sampler.seek(4, 3)
-    assert {index.epoch for index in sampler if isinstance(index, EpochIndex)} == {4}
+    places = [(index.epoch, index.position) for index in sampler if isinstance(index, IssuedIndex)]
+    assert places == [(4, position) for position in range(3, N)]
 
 
-def test_the_state_is_the_same_with_and_without_epochs() -> None:
+@pytest.mark.parametrize("num_replicas", [1, 2, 3])
+def test_positions_are_those_of_the_order_on_every_rank(num_replicas: int) -> None:
+    for rank in range(num_replicas):
+        sampler = make_sampler(batch_size=5, num_replicas=num_replicas, rank=rank)
+        seeded(sampler, "global")
+        sampler.seek(2, 1)
+        order = dc.Shuffle(N, seed=7)
+        for index in sampler:
+            assert isinstance(index, IssuedIndex)
+            if index.position < N:  # else it only fills the last round
+                assert order.index_at(2, index.position) == index
+
+
+def test_the_state_is_the_same_with_and_without_places() -> None:
     plain, marked = (make_sampler(num_replicas=2, rank=1) for _ in range(2))
     seeded(marked, "global")
     for sampler in (plain, marked):
@@ -391,6 +480,8 @@ def test_wrong_arguments_are_refused() -> None:
         dc.SampleSeeded(Drawing(), sampler, stream=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="got transform=3"):
         dc.SampleSeeded(Drawing(), sampler, transform=3)  # type: ignore[arg-type]
+    with pytest.raises(dc.ArgumentError, match=r"by must be one of .* got by='row'"):
+        seeded(sampler, "global", by="row")
     rows = packed.make([[1, 2, 3]], 3)
     with pytest.raises(dc.ArgumentError, match="transform must be given"):
         dc.SampleSeeded(rows.dataset, rows)

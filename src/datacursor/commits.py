@@ -49,7 +49,7 @@ class CommitTracker:
         self.layout = layout
         self.on_skip = require_choice("on_skip", on_skip, ON_SKIP)
         self.session: Session | None = None
-        self.marks_epochs = False  # on every index that an iterator gives out
+        self.marks_places = False  # on every index that an iterator gives out
         self.has_concluded = False  # an update, by a commit or a skip
         self._moving = MovingCursor(contributions, layout)
         self._uncounted = 0  # micro-batches committed and not yet worked into the cursor

@@ -17,29 +17,33 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Self
 
+    from datacursor.contributions import Layout
     from datacursor.cursor import Cursor
 
 
-class EpochIndex(int):
-    """The index of a sample that knows its epoch; an int to samplers, loaders and data sets.
+class IssuedIndex(int):
+    """The index of a sample that knows where in which epoch it was issued.
 
-    The epoch travels with the index, so that a worker knows it whatever was prefetched, put off
-    or begun anew since the index was issued.
+    An int to samplers, loaders and data sets. The place travels with the index, so that a worker
+    knows it whatever was prefetched, put off or begun anew since.
 
     Attributes:
-        epoch: Pass over the data that it was issued in.
+        epoch: Pass over the data.
+        position: In the epoch's order; past its end where the sample only fills the last round.
     """
 
     epoch: int
+    position: int
 
-    def __new__(cls, index: int, epoch: int) -> Self:
+    def __new__(cls, index: int, epoch: int, position: int) -> Self:
         """Take the values as they are."""
         self = super().__new__(cls, index)
         self.epoch = epoch
+        self.position = position
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return EpochIndex, (int(self), self.epoch)
+        return IssuedIndex, (int(self), self.epoch, self.position)
 
 
 class _Issue:
@@ -81,8 +85,8 @@ class _Issue:
             return False
         cursor = moves.stand_at(session.start, tracker.contributions, part.first)
         batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
-        if tracker.marks_epochs and tracker.contributions.packing_id == 0:  # rows know theirs
-            batches = ([EpochIndex(index, cursor.epoch) for index in batch] for batch in batches)
+        if tracker.marks_places and tracker.contributions.packing_id == 0:  # rows know theirs
+            batches = _with_places(batches, cursor, tracker.layout)
         self._batches = islice(batches, num_behind, None)
         return True
 
@@ -96,6 +100,15 @@ class _Issue:
             self.tracker.layout,
             self.session.parts(self.session.issued - open_batches),
         )
+
+
+def _with_places(
+    batches: Iterator[list[int]], cursor: Cursor, layout: Layout
+) -> Iterator[list[int]]:
+    for number, batch in enumerate(batches):
+        first = layout.first_of_rank(cursor.position, number)
+        places = enumerate(batch, first)
+        yield [IssuedIndex(index, cursor.epoch, position) for position, index in places]
 
 
 class SamplerIterator(chain[int]):

@@ -14,6 +14,12 @@ from datacursor import _core
 from datacursor.errors import ArgumentError, DeliveryError
 from datacursor.sampler import CursorSampler
 from datacursor.session import Session
+from datacursor.worker_streams import (
+    ComparingCollate,
+    RememberingInit,
+    WorkerStreams,
+    warn_of_draws,
+)
 
 T = TypeVar("T")
 
@@ -26,8 +32,9 @@ class CursorLoader(DataLoader[T]):
 
     With it `sampler.commit()` means: everything delivered since the last commit. It carries
     the sampler's state, says which part of a batch is padding, and owns its generator, so
-    that iterating it draws nothing from torch's default stream. Workers are seeded anew by
-    (seed, rank, epoch, position) each time it is iterated.
+    that iterating it draws nothing from torch's default stream. Workers are seeded by
+    (seed, rank, epoch, position) when they start: each time it is iterated, or once where they are
+    persistent. It warns if persistent ones then draw, which no restart can repeat.
 
     Args:
         dataset: A map-style data set, or `PackedSampler.dataset`.
@@ -78,15 +85,21 @@ class CursorLoader(DataLoader[T]):
         seeds_workers = options.get("generator") is None
         if seeds_workers:
             options["generator"] = torch.Generator()
+        streams = WorkerStreams() if options.get("persistent_workers") else None
+        if streams is not None:
+            options["worker_init_fn"] = RememberingInit(streams, options.get("worker_init_fn"))
         super().__init__(
             dataset,
             batch_size=sampler.batch_size if batch_size is None else batch_size,
             sampler=sampler,
             **options,
         )
+        if streams is not None:
+            self.collate_fn = ComparingCollate(streams, self.collate_fn)
         sampler.check(self)
         self._cursor_sampler = sampler
         self._seeds_workers = seeds_workers
+        self._streams = streams  # until they were warned of
         self.num_real = 0
         self.padding_mask = torch.zeros(0, dtype=torch.bool)
         self.ends_update = False
@@ -176,6 +189,10 @@ class _Deliveries:
         batch = self._window[number - self._num_loaded] if is_known else self._load()
         self._loader._describe(session, number)
         session.delivered = number + 1
+        streams = self._loader._streams
+        if streams is not None and streams.has_drawn:
+            self._loader._streams = None
+            warn_of_draws(stacklevel=2)
         return batch
 
     def _load(self) -> Any:

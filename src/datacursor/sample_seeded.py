@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from datacursor.checks import MAX_EPOCH, MAX_SEED, require_integer
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, MAX_SEED, require_choice, require_integer
 from datacursor.errors import ArgumentError
-from datacursor.issuing import EpochIndex
+from datacursor.issuing import IssuedIndex
 from datacursor.rng import AUGMENT, sample_generator, sample_words
 from datacursor.rows import RowBatch, RowDataset
 from datacursor.sampler import CursorSampler
@@ -28,6 +28,9 @@ class SampleSeeded(Dataset[Any]):
     workers, on prefetch, on other samples or on a restart, so nothing of it has to be saved. The
     sampler writes the epoch on every index that it issues, and a worker reads it there.
 
+    Under `Mixture`, `Weighted` and other orders that repeat a sample within an epoch, by="position"
+    lets every repetition draw anew: the position in the epoch takes the place of i.
+
     There are two ways to draw:
 
         no transform    python's, numpy's and torch's global CPU streams are seeded before each
@@ -37,8 +40,7 @@ class SampleSeeded(Dataset[Any]):
         transform       transform(dataset[index], generator), with a `numpy.random.Generator`;
                         no global stream is touched. Faster.
 
-    A sample that comes twice in an epoch (padding, an order with repeats) draws the same numbers
-    twice.
+    Not thread safe, as the global streams are not.
 
     Args:
         dataset: A map-style data set, or `PackedSampler.dataset`, which is read a batch at a time:
@@ -48,6 +50,7 @@ class SampleSeeded(Dataset[Any]):
         seed: 0 <= seed < 2**64.
         stream: Name of what the numbers are for, as in `sample_generator`.
         transform: What draws; pickled for workers. None: the data set does.
+        by: "index" or "position". A packed row is known by its position in either case.
 
     Raises:
         ArgumentError: seed is out of range, the sampler is of other data, or packed rows have no
@@ -74,6 +77,7 @@ class SampleSeeded(Dataset[Any]):
         stream: str = AUGMENT,
         *,
         transform: Transform | None = None,
+        by: str = "index",
     ) -> None:
         if not isinstance(sampler, CursorSampler):
             raise TypeError(f"sampler must be a CursorSampler, got {type(sampler).__name__}")
@@ -92,7 +96,8 @@ class SampleSeeded(Dataset[Any]):
         self.seed = require_integer("seed", seed, 0, MAX_SEED)
         self.stream = stream
         self.transform = transform
-        sampler._tracker.marks_epochs = True
+        self.by = require_choice("by", by, ("index", "position"))
+        sampler._tracker.marks_places = True
 
     def __len__(self) -> int:
         """Return the length of the data set."""
@@ -113,32 +118,49 @@ class SampleSeeded(Dataset[Any]):
         Raises:
             TypeError: An index does not know its epoch.
         """
-        epochs = [_epoch_of(index) for index in indices]
+        places = [self._place_of(index) for index in indices]
         if self.transform is None:
-            return self._read_seeded(indices, epochs)
-        generators = [
-            sample_generator(self.seed, epoch, index, self.stream)
-            for index, epoch in zip(indices, epochs, strict=True)
-        ]
+            return self._read_seeded(indices, places)
+        generators = [sample_generator(self.seed, *place, self.stream) for place in places]
         samples = self._read(indices)
         if len(samples) == 1 and isinstance(samples[0], RowBatch):
             return [RowBatch(self.transform(samples[0], generators))]
         pairs = zip(samples, generators, strict=True)
         return [self.transform(sample, generator) for sample, generator in pairs]
 
-    def sample(self, epoch: int, index: int) -> Any:
+    def sample(self, epoch: int, index: int, position: int | None = None) -> Any:
         """Return a sample as training sees it in an epoch.
 
         Args:
             epoch: Pass over the data.
             index: Of the sample, 0 <= index < len.
+            position: In the epoch's order; needed by="position".
 
         Raises:
             ArgumentError: There is no such epoch or sample.
-            TypeError: The data set is of packed rows, which their spans make, not their numbers.
+            TypeError: The position is missing, or the data set is of packed rows, which their
+                spans make, not their numbers.
         """
+        if position is None:
+            if self.by == "position":
+                raise TypeError('position must be given: by="position"')
+            position = 0
         epoch = require_integer("epoch", epoch, 0, MAX_EPOCH)
-        return self[EpochIndex(require_integer("index", index, 0, len(self)), epoch)]
+        index = require_integer("index", index, 0, len(self))
+        position = require_integer("position", position, 0, MAX_COUNT)
+        return self[IssuedIndex(index, epoch, position)]
+
+    def _place_of(self, index: int) -> tuple[int, int]:
+        """Return the epoch of an index and the number it draws by."""
+        epoch: int | None = getattr(index, "epoch", None)
+        if epoch is None:
+            raise TypeError(
+                f"a sample draws by its epoch, which {type(index).__name__} {index!r} does not "
+                "know: read SampleSeeded with a loader of the sampler it was made with, with "
+                "nothing like Subset between them; sample(epoch, index) reads one by hand"
+            )
+        number: int = index if self.by == "index" else getattr(index, "position", index)
+        return epoch, number
 
     def _read(self, indices: Sequence[int]) -> Sequence[Any]:
         read_several = getattr(self.dataset, "__getitems__", None)
@@ -147,24 +169,13 @@ class SampleSeeded(Dataset[Any]):
             return samples
         return [self.dataset[index] for index in indices]
 
-    def _read_seeded(self, indices: Sequence[int], epochs: Sequence[int]) -> list[Any]:
+    def _read_seeded(self, indices: Sequence[int], places: Sequence[tuple[int, int]]) -> list[Any]:
         samples = []
         with _global_streams_put_back():
-            for index, epoch in zip(indices, epochs, strict=True):
-                _seed_global_streams(sample_words(self.seed, epoch, index, self.stream))
+            for index, place in zip(indices, places, strict=True):
+                _seed_global_streams(sample_words(self.seed, *place, self.stream))
                 samples.append(self.dataset[index])
         return samples
-
-
-def _epoch_of(index: int) -> int:
-    epoch: int | None = getattr(index, "epoch", None)
-    if epoch is None:
-        raise TypeError(
-            f"a sample draws by its epoch, which {type(index).__name__} {index!r} does not know: "
-            "read SampleSeeded with a loader of the sampler it was made with, with nothing like "
-            "Subset between them; sample(epoch, index) reads one by hand"
-        )
-    return epoch
 
 
 # Numpy's global stream is the one that data sets draw from, so NPY002 is beside the point.

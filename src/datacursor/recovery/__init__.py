@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datacursor.instrument import ModularCounter as ModularCounter
     from datacursor.recovery.checkpoint import latest as latest
     from datacursor.recovery.checkpoint import load as load
     from datacursor.recovery.checkpoint import save as save
@@ -24,15 +25,20 @@ if TYPE_CHECKING:
     from datacursor.recovery.state import TrainingState as TrainingState
     from datacursor.recovery.streams import RNGState as RNGState
     from datacursor.recovery.trace import Trace as Trace
+    from datacursor.rng import sample_generator as sample_generator
+    from datacursor.rng import sample_seed as sample_seed
+    from datacursor.sample_seeded import SampleSeeded as SampleSeeded
     from datacursor.updates import step_applied as step_applied
 
 _MODULE_OF = {
     "EnvironmentDifference": "recovery.determinism",
     "LoopConvention": "recovery.loop",
     "LoopState": "recovery.loop",
+    "ModularCounter": "instrument",
     "OptimizerState": "recovery.optimizer",
     "RNGState": "recovery.streams",
     "RestoreReport": "recovery.claim",
+    "SampleSeeded": "sample_seeded",
     "Trace": "recovery.trace",
     "TrainingState": "recovery.state",
     "compare_environment": "recovery.determinism",
@@ -41,6 +47,8 @@ _MODULE_OF = {
     "latest": "recovery.checkpoint",
     "load": "recovery.checkpoint",
     "protect": "recovery.protect",
+    "sample_generator": "rng",
+    "sample_seed": "rng",
     "save": "recovery.checkpoint",
     "step_applied": "updates",
 }
