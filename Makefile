@@ -24,7 +24,7 @@ PROJECT := pyproject.toml constraints.txt
 CORE := CMakeLists.txt $(shell find cpp -type f)
 PACKAGE := $(shell find src -name '*.py' -o -name '*.pyi')
 CPP := $(shell find cpp tests/cpp benchmarks -name '*.[ch]pp')
-TYPED := src tests $(if $(wildcard benchmarks/*.py),benchmarks)
+TYPED := src tests examples $(if $(wildcard benchmarks/*.py),benchmarks)
 SANITIZERS := asan tsan
 # A file's tests share what they prepare, so a file stays in one process.
 SPREAD := -n $(JOBS) --dist loadfile

@@ -487,7 +487,7 @@ def test_a_terminal_without_unicode_is_written_to() -> None:
 def test_wrong_words_show_the_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(words)
-    assert ended.value.code == 2
+    assert ended.value.code == 64
     assert capsys.readouterr().err.startswith("usage: datacursor")
 
 

@@ -48,9 +48,10 @@ PYTHON_LAYERS = (
     {"ledger.compact", "ledger.verify", "ledger.writer"},
     {"recovery.allowance", "recovery.claim", "recovery.determinism", "recovery.digest"}
     | {"recovery.generators", "recovery.plain", "recovery.refusal"},
-    {"recovery.hashed_file", "recovery.run_directory"},
+    {"recovery.hashed_file", "recovery.ranks", "recovery.run_directory", "recovery.tensor_tree"},
     {"recovery.manifest"},
     {"recovery.checkpoint"},
+    {"recovery.sharded"},
     {"recovery.association", "recovery.completeness", "recovery.extras", "recovery.loop"}
     | {"recovery.naming", "recovery.options", "recovery.scaling", "recovery.schema"}
     | {"recovery.streams"},
@@ -58,7 +59,15 @@ PYTHON_LAYERS = (
     | {"recovery.schedule"},
     {"recovery.position"},
     {"recovery.state"},
+    {"recovery.aspects"},
+    {"recovery.trace"},
     {"recovery"},
+    {"verify"},
+    {"verify.log"},
+    {"verify.compare", "verify.launch"},
+    {"verify.verdict"},
+    {"verify.damage", "verify.harness"},
+    {"verify.picture", "verify.self_test"},
     {"plots"},
     {"demo"},
     {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
@@ -67,7 +76,8 @@ PYTHON_LAYERS = (
     {"demo.__main__"},
     {"cli.output"},
     {"cli.find"},
-    {"cli.diff", "cli.doctor", "cli.inspect", "cli.instrument", "cli.items"} | {"cli.ledger"},
+    {"cli.diff", "cli.doctor", "cli.inspect", "cli.instrument", "cli.items"}
+    | {"cli.ledger", "cli.verify_restart"},
     {"cli"},
     {"__main__"},
 )
@@ -87,7 +97,10 @@ NEED_TORCH = (
     }
     | {"state", "updates", "worker_streams"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
-    | {"recovery.checkpoint"}
+    | {"recovery.checkpoint", "recovery.ranks", "recovery.sharded", "recovery.tensor_tree"}
+    | {"recovery.aspects", "recovery.trace"}
+    | {f"verify.{name}" for name in ("compare", "damage", "harness", "launch", "log")}
+    | {f"verify.{name}" for name in ("picture", "self_test", "verdict")}
     | {f"recovery.{name}" for name in ("digest", "extras", "generators", "gradients", "modules")}
     | {f"recovery.{name}" for name in ("naming", "optimizer", "options", "plain", "position")}
     | {f"recovery.{name}" for name in ("protect", "schedule", "schema", "state", "streams")}

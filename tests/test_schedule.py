@@ -155,6 +155,20 @@ def test_a_preview_ends_where_the_schedule_does() -> None:
     assert run.state.state_dict()["scheduler"]["scheduler"]["next"] == []
 
 
+def test_a_method_of_an_object_that_cannot_be_copied_is_called_in_place() -> None:
+    class Trainer:
+        """Holds what cannot be copied, as trainers do."""
+
+        def __init__(self) -> None:
+            self.module = inspect
+
+        def factor(self, number: int) -> float:
+            return 0.5**number
+
+    run = Schedule(lambda o: lr_scheduler.LambdaLR(o, Trainer().factor))
+    assert run.state.state_dict()["scheduler"]["scheduler"]["next"][1] == [0.025] * 2
+
+
 # -- right values
 
 

@@ -17,6 +17,7 @@ import datacursor as dc
 from datacursor.recovery import (
     LoopConvention,
     LoopState,
+    RestoreReport,
     RNGState,
     TrainingState,
     digest_tree,
@@ -103,9 +104,10 @@ class Program:
         convention: LoopConvention | None = None,
         sampling: dict[str, Any] | None = None,
         loading: dict[str, Any] | None = None,
+        seed: int | None = None,
         **options: Any,
     ) -> None:
-        seed = next(Program._seeds)
+        seed = next(Program._seeds) if seed is None else seed
         for start in (torch.manual_seed, np.random.seed, random.seed):
             start(seed)
         self.model = model()
@@ -130,6 +132,12 @@ class Program:
         )
         self.losses: list[float] = []
         self._batches: Any = iter(())
+
+    def restore(self, state: Any) -> RestoreReport:
+        """Restore a saved state; a process has one set of random streams, so run on at once."""
+        report = self.state.load_state_dict(state)
+        self._batches = iter(())
+        return report
 
     def batch(self) -> torch.Tensor:
         """Return the next batch, of the next epoch where one has ended."""
@@ -220,13 +228,14 @@ class refusal(AbstractContextManager[None]):  # noqa: N801  # reads as pytest.ra
         self._info = self._raises.__enter__()
 
     def __exit__(self, *raised: Any) -> bool:
-        swallow = self._raises.__exit__(*raised)
+        if not self._raises.__exit__(*raised):
+            return False
         assert type(self._info.value) is self._error
         message = str(self._info.value)
         assert [word for word in self._words if word not in message] == [], message
         if self._state is not None:
             assert fingerprint(self._state) == self._before
-        return swallow
+        return True
 
 
 def parameter(value: float | Sequence[float | Sequence[float]], **options: Any) -> nn.Parameter:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 BINARY = getattr(os, "OBINARY", 0)  # Windows would translate line ends
@@ -22,7 +23,8 @@ def make_directory(path: Path) -> None:
     """
     missing = [each for each in (path, *path.parents) if not each.exists()]
     for directory in reversed(missing):
-        directory.mkdir(exist_ok=True)  # another process may do the same
+        with suppress(FileExistsError):  # another process does the same
+            os.mkdir(directory)  # noqa: PTH102  # one system call, like the others here
         sync_directory(directory.parent)
     if not path.is_dir():
         raise FileExistsError(errno.EEXIST, "Not a directory", str(path))

@@ -2,7 +2,7 @@
 
 find     cursors in files of any kind
 output   tables and JSON
-doctor, inspect, diff, ledger, items, instrument    the commands
+doctor, inspect, diff, ledger, items, instrument, verify_restart    the commands
 
 Nothing is imported before a command needs it, so a token is read in about a tenth of a second.
 """
@@ -14,6 +14,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from datacursor import _core
 from datacursor.cli.diff import add_diff
@@ -22,8 +23,19 @@ from datacursor.cli.inspect import add_inspect
 from datacursor.cli.instrument import add_instrument
 from datacursor.cli.items import add_items
 from datacursor.cli.ledger import add_ledger
+from datacursor.cli.verify_restart import add_verify_restart
 from datacursor.errors import DataCursorError
 
+_COMMANDS = (
+    add_inspect,
+    add_diff,
+    add_items,
+    add_ledger,
+    add_verify_restart,
+    add_instrument,
+    add_doctor,
+)
+_USAGE = 64  # EX_USAGE of sysexits.h; 2 says that something could not be told
 _CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
 
 
@@ -53,12 +65,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """Exits with a status of its own where it is misused, and so do its commands' parsers."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(_USAGE, f"{self.prog}: error: {message}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="datacursor", description="Look at cursors and ledgers of training runs."
-    )
+    parser = _Parser(prog="datacursor", description="Look at cursors and ledgers of training runs.")
     parser.add_argument("--version", action="version", version=f"datacursor {_core.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_inspect, add_diff, add_items, add_ledger, add_instrument, add_doctor):
+    for add in _COMMANDS:
         add(commands)
     return parser

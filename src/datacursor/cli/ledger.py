@@ -53,7 +53,9 @@ def add_ledger(commands: Commands) -> None:
 def _add(
     actions: Commands, name: str, run: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=text, description=text.capitalize() + ".")
+    parser: argparse.ArgumentParser = actions.add_parser(
+        name, help=text, description=text.capitalize() + "."
+    )
     parser.add_argument("directory", type=Path, metavar="DIR")
     add_json(parser)
     parser.set_defaults(run=run)

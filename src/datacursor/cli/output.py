@@ -13,7 +13,7 @@ from datacursor.cursor import ORDER_NAMES, PACKING_NAMES
 if TYPE_CHECKING:
     from datacursor.cursor import Cursor
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"  # of a parser class of our own
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datacursor.recovery.protect import protect as protect
     from datacursor.recovery.state import TrainingState as TrainingState
     from datacursor.recovery.streams import RNGState as RNGState
+    from datacursor.recovery.trace import Trace as Trace
     from datacursor.rng import sample_generator as sample_generator
     from datacursor.rng import sample_seed as sample_seed
     from datacursor.sample_seeded import SampleSeeded as SampleSeeded
@@ -38,6 +39,7 @@ _MODULE_OF = {
     "RNGState": "recovery.streams",
     "RestoreReport": "recovery.claim",
     "SampleSeeded": "sample_seeded",
+    "Trace": "recovery.trace",
     "TrainingState": "recovery.state",
     "compare_environment": "recovery.determinism",
     "digest_tree": "recovery.digest",

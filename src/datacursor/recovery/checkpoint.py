@@ -79,7 +79,7 @@ def save(
     step = require_integer("step", step, 0, MAX_COUNT)
     keep = optional_integer("keep", keep, 1, MAX_COUNT)
     saved = state.state_dict()
-    cursor = None if on_durable is None else _cursor_in(saved)
+    cursor = None if on_durable is None else cursor_in(saved)
     with saving(run_dir):
         if step_directory(run_dir, step).exists():
             _confirm(run_dir, step, saved)
@@ -134,7 +134,13 @@ def manifest_of(run_dir: Path, step: int | None) -> Manifest:
     return read_manifest(step_directory(run_dir, step), step)
 
 
-def _cursor_in(saved: Mapping[str, Any]) -> Cursor:
+def cursor_in(saved: Mapping[str, Any]) -> Cursor:
+    """Return the cursor of the sampler in a saved state.
+
+    Raises:
+        ArgumentError: It has no sampler.
+        CursorFormatError: The sampler is not one of ours.
+    """
     sampler = saved.get("sampler")
     if sampler is None:
         raise ArgumentError("on_durable needs a state with a sampler, got sampler=None")
@@ -146,14 +152,20 @@ def _write(run_dir: Path, step: int, saved: Mapping[str, Any]) -> None:
         with new_checkpoint(run_dir, step) as directory:
             path = directory / _STATE_NAME
             record = write_hashed(path, lambda stream: torch.save(saved, stream))
-            _require_loadable(path)
+            require_loadable(path)
             write_manifest(directory, step, {_STATE_NAME: record})
     except FileExistsError:  # another process saves the same step
         _confirm(run_dir, step, saved)
 
 
-def _require_loadable(path: Path) -> None:
-    """Raise if the state has an object that `load` would refuse; reads no tensor."""
+def require_loadable(path: Path) -> None:
+    """Raise if a file that was just saved has an object that `load` would refuse.
+
+    No tensor is read.
+
+    Raises:
+        CheckpointError: It has; names the object's class.
+    """
     try:
         torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
@@ -166,13 +178,22 @@ def _require_loadable(path: Path) -> None:
 
 def _confirm(run_dir: Path, step: int, saved: Mapping[str, Any]) -> None:
     """Make a checkpoint that exists durable if it holds this state."""
-    on_disk, present = digest_tree(load(run_dir, step)), digest_tree(saved)
-    for place in sorted({*on_disk, *present}):
-        if on_disk.get(place) != present.get(place):
+    require_equal(step_directory(run_dir, step), load(run_dir, step), saved)
+    sync_directory(run_dir)  # its saver may have been killed just before
+
+
+def require_equal(directory: Path, on_disk: object, present: object) -> None:
+    """Raise unless a checkpoint's state has the bytes of another.
+
+    Raises:
+        CheckpointError: It has not; names the first place, with both digests.
+    """
+    saved, wanted = digest_tree(on_disk), digest_tree(present)
+    for place in sorted({*saved, *wanted}):
+        if saved.get(place) != wanted.get(place):
             raise CheckpointError(
-                f"{step_directory(run_dir, step)}: exists and holds another state: {place}\n"
-                f"  on disk: {on_disk.get(place)}\n  to save: {present.get(place)}\n"
+                f"{directory}: exists and holds another state: {place}\n"
+                f"  on disk: {saved.get(place)}\n  to save: {wanted.get(place)}\n"
                 "one process of a run saves; a run that went back to an earlier step takes a new "
                 "run_dir, or its later checkpoints are removed first"
             )
-    sync_directory(run_dir)  # its saver may have been killed just before

@@ -94,6 +94,7 @@ def _equal(a: object, b: object) -> bool:
 
 def _may_drift(name: str, before: Any, now: Any) -> bool:
     """Whether a scheduler can have led from one value to the other."""
-    if type(before) is not type(now):
+    kinds = {isinstance(value, torch.Tensor) for value in (before, now)}
+    if before is _ABSENT or now is _ABSENT or len(kinds) > 1:
         return False
     return name != "betas" or _equal(before[1:], now[1:])  # the first alone is driven

@@ -89,7 +89,7 @@ def new_checkpoint(run_dir: Path, step: int) -> Iterator[Path]:
     """
     path = step_directory(run_dir, step)
     temporary = run_dir / _hidden_name(path.name, "tmp")
-    temporary.mkdir()
+    os.mkdir(temporary)  # noqa: PTH102  # one system call, like the others here
     try:
         yield temporary
         _rename_to_new(temporary, path)
@@ -100,7 +100,7 @@ def new_checkpoint(run_dir: Path, step: int) -> Iterator[Path]:
     except OSError:
         # A second fsync after a failed one may succeed and prove nothing, so nobody may find
         # the checkpoint and sync it again. A later saver removes it.
-        path.rename(run_dir / _hidden_name(path.name, "old"))
+        _rename(path, run_dir / _hidden_name(path.name, "old"))
         raise
 
 
@@ -131,7 +131,7 @@ def _hide(run_dir: Path, name: str) -> str | None:
         return name
     hidden = _hidden_name(name, "old")
     try:
-        (run_dir / name).rename(run_dir / hidden)
+        _rename(run_dir / name, run_dir / hidden)
     except FileNotFoundError:  # another process was quicker
         return None
     return hidden
@@ -145,11 +145,15 @@ def _hidden_name(name: str, suffix: str) -> str:
 
 def _rename_to_new(temporary: Path, path: Path) -> None:
     try:
-        temporary.rename(path)
+        _rename(temporary, path)
     except OSError as error:
         if path.exists():
             raise FileExistsError(errno.EEXIST, "Saved meanwhile", str(path)) from error
         raise
+
+
+def _rename(old: Path, new: Path) -> None:
+    os.rename(old, new)  # noqa: PTH104  # one system call, like the others here
 
 
 def _lock_alone(descriptor: int) -> bool:

@@ -7,9 +7,9 @@ learning rates are computed on a shadow, when a state is saved and again before 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -132,8 +132,10 @@ class ScheduleState:
             step=_no_step,
             _opt_called=True,
         )
+        memo: dict[int, Any] = {id(self.scheduler.optimizer): optimizer}
+        memo |= {id(method): method for method in _foreign_methods(self.scheduler)}
         try:
-            return deepcopy(self.scheduler, {id(self.scheduler.optimizer): optimizer})
+            return deepcopy(self.scheduler, memo)
         except TypeError as error:
             raise ScheduleError(
                 f"{self.label} cannot be copied to preview its learning rates: {error}"
@@ -175,6 +177,16 @@ _no_step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
 def _parts(scheduler: LRScheduler) -> list[LRScheduler]:
     """Return the schedulers that a scheduler is made of."""
     return list(getattr(scheduler, "_schedulers", ()))
+
+
+def _foreign_methods(scheduler: LRScheduler) -> Iterator[MethodType]:
+    """Yield methods of other objects, a trainer's perhaps, which a copy calls and never copies."""
+    for value in vars(scheduler).values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, MethodType) and one.__self__ is not scheduler:
+                yield one
+    for part in _parts(scheduler):
+        yield from _foreign_methods(part)
 
 
 def _class(scheduler: LRScheduler) -> str:
