@@ -9,11 +9,13 @@ import numpy as np
 from datacursor import _core
 from datacursor.checks import require_integer
 from datacursor.row_block import PlanStats, Reach, Reader, RowBlock
+from datacursor.row_estimate import estimate_rows
 from datacursor.row_plan import RowPlan
 from datacursor.window_table import Windows, WindowTable
 
 if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
+    from datacursor.row_counts import RowCounts
 
 _ROWS_PER_WINDOW = 2048  # about so many, within the limits
 _MIN_WINDOW = 2**14
@@ -83,6 +85,7 @@ class BestFitPlan(RowPlan):
         )
         self._windows = Windows(stream, rule, window_documents, shuffle_rows=shuffle_rows)
         self._table: WindowTable | None = None
+        self._row_counts: RowCounts | None = None
         is_whole = stream.order.is_permutation
         self._refuses = is_whole and long_documents == "error" and stream.lengths.longest > seq_len
         self._rows_at_least = 0  # in every epoch
@@ -93,6 +96,19 @@ class BestFitPlan(RowPlan):
     def parameters(self) -> dict[str, Any]:
         """All arguments but the documents and seq_len."""
         return self._parameters
+
+    def keep_row_counts(self, row_counts: RowCounts) -> None:
+        """Take the rows of every window from a file, or write them there once counted."""
+        self._row_counts = row_counts
+
+    def estimate_rows(self, epoch: int) -> int:
+        """Estimate from lengths; of an endless order, as many as its rows are taken to be."""
+        if self.stream.order.is_endless:
+            return self.num_rows(epoch, 0)
+        names = ("long_documents", "min_fragment", "max_documents", "align")
+        rule = {name: self._parameters[name] for name in names}
+        num_documents = self.stream.num_documents(epoch)
+        return estimate_rows(self.stream.lengths, num_documents, self.seq_len, **rule)
 
     def num_windows(self, epoch: int) -> int:
         """Return how often the documents of a window go into the epoch's, rounded up."""
@@ -191,5 +207,5 @@ class BestFitPlan(RowPlan):
 
     def _table_of(self, epoch: int) -> WindowTable:
         if self._table is None or self._table.epoch != epoch:
-            self._table = WindowTable(self._windows, epoch)
+            self._table = WindowTable(self._windows, epoch, self._row_counts)
         return self._table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -210,6 +211,7 @@ class PackedSampler(CursorSampler):
         align: Multiple to which best_fit pads each piece.
         min_fragment: Shortest piece of a split document that best_fit keeps.
         window_documents: Documents of a window of best_fit.
+        counts_dir: Directory that keeps how many rows each window of best_fit has, for `len`.
         labels: "shifted": the next token of the same document; "hf": not shifted.
         positions: "segment" restarts position_ids per segment, "document" continues them.
         on_skip: What `skip` does.
@@ -258,6 +260,7 @@ class PackedSampler(CursorSampler):
         align: int = 1,
         min_fragment: int = 1,
         window_documents: int | None = None,
+        counts_dir: str | os.PathLike[str] | None = None,
         labels: str = "shifted",
         positions: str = "segment",
         on_skip: str = "advance",
@@ -284,6 +287,7 @@ class PackedSampler(CursorSampler):
             align=align,
             min_fragment=min_fragment,
             window_documents=window_documents,
+            counts_dir=counts_dir,
         )
         dataset = PlannedRows(
             self.plan,

@@ -6,18 +6,28 @@ position is a `Reader` of two integers, so any row is planned without the rows b
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_COUNT, MAX_EPOCH, optional_integer, require_bool, require_integer
+from datacursor.best_fit_plan import BestFitPlan
+from datacursor.checks import (
+    MAX_COUNT,
+    MAX_EPOCH,
+    optional_integer,
+    require_bool,
+    require_integer,
+)
 from datacursor.choose_order import choose_order
 from datacursor.document_stream import DocumentStream
 from datacursor.errors import ArgumentError
 from datacursor.packing_options import PackingOptions
+from datacursor.plan_digest import lengths_digest, plan_digest
 from datacursor.row_block import PlanStats, Reach, Reader, RowBlock
+from datacursor.row_counts import RowCounts
 from datacursor.skip_table import Lengths
 
 if TYPE_CHECKING:
@@ -66,6 +76,9 @@ class PackingPlan:
         min_fragment: best_fit: a piece of a split document shorter than this is left out.
         window_documents: best_fit: documents of a window; None: about 2048 rows' worth,
             2**14 to 2**20.
+        counts_dir: best_fit: a directory that keeps how many rows each window has, once an epoch
+            was counted; made if need be, and shared by any plans and processes. It does not
+            change the rows.
 
     Raises:
         ArgumentError: An argument is out of range, or there is no document.
@@ -103,6 +116,7 @@ class PackingPlan:
         align: int = 1,
         min_fragment: int = 1,
         window_documents: int | None = None,
+        counts_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         self.seq_len = require_integer("seq_len", seq_len, 1, _MAX_SEQ_LEN)
         self.options = PackingOptions(
@@ -132,6 +146,12 @@ class PackingPlan:
         self.order = choose_order(
             order, self.base_size, shuffle=shuffle, seed=seed, noun="documents"
         )
+        if counts_dir is not None and packing != "best_fit":
+            raise ArgumentError(
+                f"counts_dir needs packing='best_fit', got counts_dir={counts_dir!r} with "
+                f"packing={packing!r}"
+            )
+        self._counts_dir = counts_dir
         self._plan = self._make_plan(own_lengths)
 
     @property
@@ -191,6 +211,21 @@ class PackingPlan:
         """
         epoch = require_integer("epoch", epoch, 0, MAX_EPOCH)
         return self._plan.num_rows(epoch, require_integer("phase", phase, 0, self.seq_len))
+
+    def len_estimate(self, epoch: int = 0) -> int:
+        """Return about how many rows an epoch has, without packing any.
+
+        Exact with concat and chunk. With best_fit it is low by as much as rows hold padding, most
+        often under 0.1 %, and under 10 % with max_documents; it looks at the lengths of a million
+        documents at most.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+
+        Raises:
+            ArgumentError: epoch is out of range.
+        """
+        return self._plan.estimate_rows(require_integer("epoch", epoch, 0, MAX_EPOCH))
 
     def num_windows(self, epoch: int) -> int:
         """Return the windows of one epoch, each packed by itself; 1 but with best_fit."""
@@ -314,7 +349,16 @@ class PackingPlan:
 
     def _make_plan(self, lengths: Lengths) -> RowPlan:
         stream = DocumentStream(lengths, self.order)
-        return self.options.plan(stream, self.seq_len, shuffle=self._shuffle)
+        plan = self.options.plan(stream, self.seq_len, shuffle=self._shuffle)
+        if self._counts_dir is not None and isinstance(plan, BestFitPlan):
+            plan.keep_row_counts(RowCounts(self._counts_dir, self._digest_of(plan, lengths)))
+        return plan
+
+    def _digest_of(self, plan: RowPlan, lengths: Lengths) -> bytes:
+        data = getattr(self._source, "fingerprint", None) or lengths_digest(lengths)
+        virtual = [lengths.num_virtual, lengths.keep_empty]
+        parameters = plan.parameters | {"seq_len": self.seq_len, "virtual": virtual}
+        return plan_digest(data, self.order, self.packing, parameters)
 
     def _require_rows(self, epoch: int, first: int, count: int, phase: int) -> tuple[int, int]:
         num_rows = self.num_rows(epoch, phase=phase)

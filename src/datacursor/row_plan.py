@@ -45,6 +45,10 @@ class RowPlan(ABC):
         """Return the windows of an epoch, each packed by itself."""
         return 1
 
+    def estimate_rows(self, epoch: int) -> int:
+        """Return about how many rows an epoch has, without planning it."""
+        return self.num_rows(epoch, 0)
+
     def reach(self, epoch: int, reader: Reader, row: int, target: int, phase: int) -> Reach:
         """Return how far an epoch surely goes from a row on: to `target` at least, or to its end.
 

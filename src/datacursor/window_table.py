@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import accumulate
 from threading import Lock
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from datacursor import _core
 from datacursor.errors import ArgumentError
@@ -18,10 +21,10 @@ from datacursor.fork_lock import ForkLock
 from datacursor.row_block import Reach
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from datacursor.document_stream import DocumentStream
+    from datacursor.row_counts import RowCounts
 
 _MAX_PACKED = 3  # kept: the one before, the one in use, and the next
 _MAX_BARREN = 2**20  # documents of an endless order in a row that make no row
@@ -168,13 +171,16 @@ class Windows:
 class WindowTable:
     """Rows of the windows of one epoch, counted as far as needed."""
 
-    def __init__(self, windows: Windows, epoch: int) -> None:
-        """Begin an empty table for one epoch."""
+    def __init__(self, windows: Windows, epoch: int, kept: RowCounts | None = None) -> None:
+        """Begin a table for one epoch: empty, or as it was kept."""
         self.epoch = epoch
         self._windows = windows
         self._num_windows = windows.num_windows(epoch)
         self._lock = ForkLock()
-        self._ends: list[int] = []  # rows up to the end of every window from the first on
+        self._kept = kept
+        rows = kept.load(epoch, self._num_windows) if kept is not None else None
+        # Rows up to the end of every window from the first on.
+        self._ends: list[int] = list(accumulate(rows or ()))
         self._counted: dict[int, int] = {}  # rows of windows behind these
 
     def num_rows(self) -> int:
@@ -183,6 +189,8 @@ class WindowTable:
             if len(self._ends) < self._num_windows:
                 for counts in self._windows.counts(self.epoch, len(self._ends)):
                     self._append(counts["num_rows"])
+                if self._kept is not None:
+                    self._kept.save(self.epoch, np.diff(self._ends, prepend=0).tolist())
             return self._ends[-1]
 
     def reach(self, window: int, row: int, target: int) -> Reach:
