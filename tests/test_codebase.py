@@ -28,8 +28,8 @@ PYTHON_LAYERS = (
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
     {"arrow", "contributions", "dataset_folder", "datasets", "datatrove", "fingerprint", "flat"}
-    | {"megatron", "outcome", "plan_digest", "row_counts", "skip_table", "state"},
-    {"document_stream", "layout", "matching", "moves", "parquet", "row_estimate"},
+    | {"megatron", "outcome", "row_counts", "skip_table", "state"},
+    {"document_stream", "layout", "matching", "moves", "parquet", "plan_digest", "row_estimate"},
     {"corpus_files", "moving", "row_plan", "session", "window_table"},
     {"best_fit_plan", "chunk_plan", "concat_plan"},
     {"packing_options"},
