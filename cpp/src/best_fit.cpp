@@ -304,6 +304,51 @@ void BestFitPacker::place_run(std::size_t size, std::span<const std::uint32_t> r
     }
 }
 
+// Requires: there is a row.
+std::vector<std::int64_t> BestFitPacker::row_order(const RowKey& key) const {
+    const std::size_t num_rows = row_sizes_.size();
+    const PermutationKey all{.seed = key.seed, .epoch = key.epoch};
+    std::vector<std::int64_t> rows(num_rows);
+    Permutation(num_rows, sub_permutation(all, Purpose::kPackingWindow, key.window)).fill(0, rows);
+    if (key.cost_groups == 0) {
+        return rows;
+    }
+    const std::size_t group_size = key.cost_groups;
+    const std::size_t num_groups = (num_rows + group_size - 1) / group_size;
+    std::vector<std::int64_t> groups(num_groups);  // in the order they come
+    Permutation(num_groups, sub_permutation(all, Purpose::kCostGroups, key.window)).fill(0, groups);
+    std::vector<std::size_t> next(num_groups);  // where each group's next row goes
+    std::size_t place = 0;
+    for (const std::int64_t number : groups) {
+        const auto group = static_cast<std::size_t>(number);
+        next[group] = place;
+        place += std::min(group_size, num_rows - group * group_size);
+    }
+    const std::vector<std::size_t> group_of = group_of_rows(group_size);
+    std::vector<std::int64_t> grouped(num_rows);
+    for (const std::int64_t row : rows) {
+        grouped[next[group_of[static_cast<std::size_t>(row)]]++] = row;
+    }
+    return grouped;
+}
+
+// Return the group of each row: groups of the costliest rows first.
+std::vector<std::size_t> BestFitPacker::group_of_rows(std::size_t group_size) const {
+    std::vector<std::uint64_t> costs(row_sizes_.size(), 0);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+        costs[rows_[i]] += std::uint64_t{lengths_[i]} * lengths_[i];
+    }
+    std::vector<std::size_t> by_cost(costs.size());
+    std::iota(by_cost.begin(), by_cost.end(), std::size_t{0});
+    std::ranges::stable_sort(by_cost,
+                             [&](std::size_t a, std::size_t b) { return costs[a] > costs[b]; });
+    std::vector<std::size_t> groups(costs.size());
+    for (std::size_t place = 0; place < by_cost.size(); ++place) {
+        groups[by_cost[place]] = place / group_size;
+    }
+    return groups;
+}
+
 void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64_t> spans,
                           std::span<std::int64_t> row_offsets) const {
     const std::size_t num_rows = row_sizes_.size();
@@ -317,9 +362,7 @@ void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64
     }
     std::vector<std::int64_t> rows(num_rows);  // in the order they are written
     if (key && num_rows > 0) {
-        const PermutationKey all{.seed = key->seed, .epoch = key->epoch};
-        Permutation(num_rows, sub_permutation(all, Purpose::kPackingWindow, key->window))
-            .fill(0, rows);
+        rows = row_order(*key);
     } else {
         std::iota(rows.begin(), rows.end(), std::int64_t{0});
     }

@@ -44,6 +44,7 @@ class BestFitPlan(RowPlan):
         align: A piece takes a multiple of this; divides seq_len.
         min_fragment: A shorter piece of a split document is left out.
         shuffle_rows: Whether the rows of a window are shuffled.
+        cost_groups: Rows of about one cost that come together, or None; needs shuffle_rows.
 
     Raises:
         ArgumentError: An argument is out of range.
@@ -64,9 +65,10 @@ class BestFitPlan(RowPlan):
         align: int,
         min_fragment: int,
         shuffle_rows: bool,
+        cost_groups: int | None,
     ) -> None:
         super().__init__(stream, seq_len)
-        self._parameters = {
+        self._parameters: dict[str, Any] = {
             "long_documents": long_documents,
             "window_documents": window_documents,
             "item_order": item_order,
@@ -75,6 +77,8 @@ class BestFitPlan(RowPlan):
             "min_fragment": min_fragment,
             "shuffle_rows": shuffle_rows,
         }
+        if cost_groups is not None:
+            self._parameters["cost_groups"] = cost_groups
         rule = _core.BestFitRule(
             seq_len=seq_len,
             long_documents=long_documents,
@@ -83,7 +87,13 @@ class BestFitPlan(RowPlan):
             align=align,
             min_fragment=min_fragment,
         )
-        self._windows = Windows(stream, rule, window_documents, shuffle_rows=shuffle_rows)
+        self._windows = Windows(
+            stream,
+            rule,
+            window_documents,
+            shuffle_rows=shuffle_rows,
+            cost_groups=cost_groups or 0,
+        )
         self._table: WindowTable | None = None
         self._row_counts: RowCounts | None = None
         is_whole = stream.order.is_permutation

@@ -211,6 +211,7 @@ class PackedSampler(CursorSampler):
         align: Multiple to which best_fit pads each piece.
         min_fragment: Shortest piece of a split document that best_fit keeps.
         window_documents: Documents of a window of best_fit.
+        cost_groups: Rows of about one cost of attention that best_fit keeps together.
         counts_dir: Directory that keeps how many rows each window of best_fit has, for `len`.
         labels: "shifted": the next token of the same document; "hf": not shifted.
         positions: "segment" restarts position_ids per segment, "document" continues them.
@@ -260,6 +261,7 @@ class PackedSampler(CursorSampler):
         align: int = 1,
         min_fragment: int = 1,
         window_documents: int | None = None,
+        cost_groups: int | None = None,
         counts_dir: str | os.PathLike[str] | None = None,
         labels: str = "shifted",
         positions: str = "segment",
@@ -287,6 +289,7 @@ class PackedSampler(CursorSampler):
             align=align,
             min_fragment=min_fragment,
             window_documents=window_documents,
+            cost_groups=cost_groups,
             counts_dir=counts_dir,
         )
         dataset = PlannedRows(

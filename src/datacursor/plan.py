@@ -76,6 +76,9 @@ class PackingPlan:
         min_fragment: best_fit: a piece of a split document shorter than this is left out.
         window_documents: best_fit: documents of a window; None: about 2048 rows' worth,
             2**14 to 2**20.
+        cost_groups: best_fit: rows of a window that come together because they cost attention about
+            the same (sum of squared span lengths), so that ranks finish a step together; 256, say.
+            A batch then holds rows of like lengths. None: no groups.
         counts_dir: best_fit: a directory that keeps how many rows each window has, once an epoch
             was counted; made if need be, and shared by any plans and processes. It does not
             change the rows.
@@ -116,6 +119,7 @@ class PackingPlan:
         align: int = 1,
         min_fragment: int = 1,
         window_documents: int | None = None,
+        cost_groups: int | None = None,
         counts_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         self.seq_len = require_integer("seq_len", seq_len, 1, _MAX_SEQ_LEN)
@@ -128,6 +132,7 @@ class PackingPlan:
             align=align,
             min_fragment=min_fragment,
             window_documents=window_documents,
+            cost_groups=cost_groups,
         )
         self.keep_empty = require_bool("keep_empty", keep_empty)
         self.bos = optional_integer("bos", bos, 0, 2**63)

@@ -72,16 +72,24 @@ class Windows:
         rule: How a window is packed.
         size: Documents of a window.
         shuffle_rows: Whether the rows of a window are shuffled.
+        cost_groups: Rows of about one cost that come together, if they are shuffled; or 0.
     """
 
     def __init__(
-        self, stream: DocumentStream, rule: _core.BestFitRule, size: int, *, shuffle_rows: bool
+        self,
+        stream: DocumentStream,
+        rule: _core.BestFitRule,
+        size: int,
+        *,
+        shuffle_rows: bool,
+        cost_groups: int,
     ) -> None:
         """Pack nothing yet."""
         self.size = size
         self._stream = stream
         self._rule = rule
         self._shuffle_rows = shuffle_rows
+        self._cost_groups = cost_groups
         self._kept = _Kept()
 
     def num_windows(self, epoch: int) -> int:
@@ -164,6 +172,7 @@ class Windows:
             num_virtual=self._stream.lengths.num_virtual,
             keep_empty=self._stream.lengths.keep_empty,
             key=(seed, epoch, window) if self._shuffle_rows else None,
+            cost_groups=self._cost_groups,
         )
         return PackedWindow(spans, row_offsets)
 
