@@ -371,8 +371,11 @@ class PackingPlan:
         return first, require_integer("count", count, 0, num_rows - first + 1)
 
 
-def _own_lengths(lengths: Any) -> NDArray[np.uint64]:
-    """Return plain lengths as an array of our own: the plan must not change with the caller's."""
+def _own_lengths(lengths: Any) -> NDArray[Any]:
+    """Return plain lengths as an array of our own: the plan must not change with the caller's.
+
+    In 4 bytes each if they fit: a shuffled order reads them at random, from memory.
+    """
     if not (isinstance(lengths, Sequence) or hasattr(lengths, "__array__")):
         raise TypeError(f"lengths must be integers or a TokenCorpus, got {type(lengths).__name__}")
     try:
@@ -388,4 +391,5 @@ def _own_lengths(lengths: Any) -> NDArray[np.uint64]:
         raise ArgumentError(
             f"lengths must not be negative, got lengths[{document}]={int(array[document])}"
         )
-    return np.array(array, dtype=np.uint64, order="C")
+    fits = len(array) == 0 or int(array.max()) < 2**32
+    return np.array(array, dtype=np.uint32 if fits else np.uint64, order="C")

@@ -114,7 +114,8 @@ class SkipTable:
         count = min(_MAX_DOCUMENTS, self._num_documents - first)
         stop = self._num_known + -(-count // STRIDE)
         if stop > len(self._totals):
-            self._totals = np.resize(self._totals, max(stop, 2 * len(self._totals)))
+            most = -(-self._num_documents // STRIDE)
+            self._totals = np.resize(self._totals, min(max(stop, 2 * len(self._totals)), most))
         _core.count_tokens(
             self._lengths.index,
             self._order.indices(self.epoch, first, count),
