@@ -29,7 +29,8 @@ PYTHON_LAYERS = (
     {"choose_order"},
     {"arrow", "contributions", "dataset_folder", "datasets", "datatrove", "fingerprint", "flat"}
     | {"megatron", "outcome", "row_counts", "skip_table", "state"},
-    {"document_stream", "layout", "matching", "moves", "parquet", "plan_digest", "row_estimate"},
+    {"document_stream", "layout", "matching", "moves", "parquet", "plan_digest", "row_estimate"}
+    | {"given_lengths", "saved_plan"},
     {"corpus_files", "moving", "row_plan", "session", "window_table"},
     {"best_fit_plan", "chunk_plan", "concat_plan"},
     {"packing_options"},

@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from datacursor.errors import ArgumentError
 from datacursor.row_block import Reach
 
 if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
     from datacursor.row_block import PlanStats, Reader, RowBlock
+    from datacursor.row_counts import RowCounts
 
 
 class RowPlan(ABC):
@@ -40,6 +42,16 @@ class RowPlan(ABC):
     @abstractmethod
     def num_rows(self, epoch: int, phase: int) -> int:
         """Return the number of rows of an epoch."""
+
+    def keep_row_counts(self, row_counts: RowCounts) -> None:
+        """Take how many rows each window has from files, and write them there once counted.
+
+        Raises:
+            ArgumentError: Rows need no counting.
+        """
+        raise ArgumentError(
+            f"counts_dir needs packing='best_fit', got counts_dir with packing={self.packing!r}"
+        )
 
     def num_windows(self, epoch: int) -> int:
         """Return the windows of an epoch, each packed by itself."""

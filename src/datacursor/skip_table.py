@@ -115,7 +115,9 @@ class SkipTable:
         stop = self._num_known + -(-count // STRIDE)
         if stop > len(self._totals):
             most = -(-self._num_documents // STRIDE)
-            self._totals = np.resize(self._totals, min(max(stop, 2 * len(self._totals)), most))
+            longer = np.empty(min(max(stop, 2 * len(self._totals)), most), dtype=np.int64)
+            longer[: self._num_known] = self._totals[: self._num_known]
+            self._totals = longer
         _core.count_tokens(
             self._lengths.index,
             self._order.indices(self.epoch, first, count),
