@@ -17,6 +17,7 @@ NEEDS = {
         "runs.py",
         "save_loop.py",
         "test_agreement.py",
+        "test_best_fit_resume.py",
         "test_checkpoint.py",
         "test_checkpoint_crash.py",
         "test_checkpoint_kills.py",

@@ -44,6 +44,7 @@ class BestFitCase(NamedTuple):
     key: tuple[int, int, int] | None = None
     num_virtual: int = 0
     keep_empty: bool = False
+    cost_groups: int = 0
 
 
 MIXED = [7, 0, 3, 12, 1, 0, 5, 5, 2, 9, 8, 1, 1, 4, 30, 6, 2, 3, 0, 8]
@@ -98,6 +99,11 @@ BEST_FIT_CASES = {
     "three-levels-of-rooms": BestFitCase(
         [4096, 904, 5000, 2500, 2436, 64, 4000, 937, 63, 1, 8999], Rule(5000)
     ),
+    "cost-groups": BestFitCase(MIXED, Rule(8), key=(0, 0, 0), cost_groups=3),
+    "cost-groups-of-one": BestFitCase(MIXED, Rule(8), key=(7, 2, 1), cost_groups=1),
+    "cost-groups-of-a-window": BestFitCase(MIXED, Rule(8), key=(7, 2, 1), cost_groups=99),
+    "cost-groups-of-equal-costs": BestFitCase([2, 2] * 9, Rule(6), key=(1, 1, 0), cost_groups=4),
+    "cost-groups-without-a-row": BestFitCase([0], Rule(6), key=(1, 1, 0), cost_groups=4),
 }
 
 BEST_FIT_HEADER = """\
@@ -107,7 +113,7 @@ BEST_FIT_HEADER = """\
 #   virtual num_virtual keep_empty                                (keep_empty: 0 or 1)
 #   lengths ...                                                   (by document, real tokens)
 #   documents ...                                                 (the window, in reading order)
-#   key seed epoch window                                         (absent: rows not permuted)
+#   key seed epoch window [cost_groups]                           (absent: rows not permuted)
 #   counts rows spans tokens sum_squares empty split truncated dropped fragments_dropped
 #          tokens_dropped                                         (one line)
 #   row (document start stop)*                                    (one line a row)
@@ -119,7 +125,7 @@ def best_fit_lines() -> Iterator[str]:
     for name, case in BEST_FIT_CASES.items():
         documents = list(range(len(case.lengths))) if case.documents is None else case.documents
         sizes = sizes_of(case.lengths, case.num_virtual, case.keep_empty)
-        rows, counts = pack_window(sizes, documents, case.rule, case.key)
+        rows, counts = pack_window(sizes, documents, case.rule, case.key, case.cost_groups)
         filled = [stop - start for row in rows for _, start, stop in row]
         squares = sum(size * size for size in filled)
         yield line("case", name)
@@ -128,7 +134,8 @@ def best_fit_lines() -> Iterator[str]:
         yield line("lengths", *case.lengths)
         yield line("documents", *documents)
         if case.key is not None:
-            yield line("key", *case.key)
+            groups = (case.cost_groups,) if case.cost_groups else ()
+            yield line("key", *case.key, *groups)
         yield line("counts", len(rows), len(filled), sum(filled), squares, *astuple(counts))
         yield from map(row_line, rows)
         yield "end"

@@ -14,15 +14,18 @@ from typing import Literal
 from reference import Permutation, Span, bounded, words
 
 PACKING_WINDOW = 2
+COST_GROUPS = 5
 CUT_STREAM = 4 * 2**56
 
 
-def row_permutation(num_rows: int, seed: int, epoch: int, number: int) -> Permutation:
+def row_permutation(
+    num_rows: int, seed: int, epoch: int, number: int, purpose: int = PACKING_WINDOW
+) -> Permutation:
     """Return sub-permutation `number` of the packing purpose: position -> row.
 
     Reading: position r holds row index_at(r), as an order's position holds its index.
     """
-    stream = PACKING_WINDOW * 2**56 + number
+    stream = purpose * 2**56 + number
     return Permutation(num_rows, seed, epoch, key_stream=stream, offset_stream=stream + 2**55)
 
 
@@ -134,14 +137,36 @@ def pack_window(
     documents: Sequence[int],
     rule: Rule,
     key: tuple[int, int, int] | None = None,
+    cost_groups: int = 0,
 ) -> tuple[list[list[Span]], Counts]:
     """Pack one window; key is (seed, epoch, window) of the permutation of its rows."""
     pieces, counts = cut(sizes, documents, rule)
     rows = [[pieces[number] for number in numbers] for numbers in place(pieces, rule)]
     if key is not None and rows:
         permutation = row_permutation(len(rows), *key)
-        rows = [rows[permutation.index_at(position)] for position in range(len(rows))]
+        numbers = [permutation.index_at(position) for position in range(len(rows))]
+        if cost_groups > 0:
+            numbers = grouped(rows, numbers, cost_groups, key)
+        rows = [rows[number] for number in numbers]
     return rows, counts
+
+
+def grouped(
+    rows: Sequence[Sequence[Span]], numbers: list[int], size: int, key: tuple[int, int, int]
+) -> list[int]:
+    """Return permuted row numbers in groups of about one cost.
+
+    Reading: "the last one smaller" is the group of the cheapest rows, wherever it comes.
+    """
+
+    def cost(number: int) -> int:
+        return sum((stop - start) ** 2 for _, start, stop in rows[number])
+
+    by_cost = sorted(range(len(rows)), key=lambda number: (-cost(number), number))
+    groups = [set(by_cost[first : first + size]) for first in range(0, len(rows), size)]
+    permutation = row_permutation(len(groups), *key, COST_GROUPS)
+    order = [groups[permutation.index_at(place)] for place in range(len(groups))]
+    return [number for group in order for number in numbers if number in group]
 
 
 def best_fit(
@@ -150,13 +175,14 @@ def best_fit(
     rule: Rule,
     window_documents: int,
     key: tuple[int, int] | None = None,
+    cost_groups: int = 0,
 ) -> list[list[list[Span]]]:
     """Return the rows of every window of an epoch; key is (seed, epoch), None: not permuted."""
     windows = []
     for window, first in enumerate(range(0, len(order), window_documents)):
         documents = order[first : first + window_documents]
         window_key = None if key is None else (*key, window)
-        windows.append(pack_window(sizes, documents, rule, window_key)[0])
+        windows.append(pack_window(sizes, documents, rule, window_key, cost_groups)[0])
     return windows
 
 

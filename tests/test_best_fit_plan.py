@@ -146,10 +146,11 @@ def test_known_answers(name: str) -> None:
     documents = np.array(case["documents"], dtype=np.int64)
     num_virtual, keep_empty = case["virtual"]
     virtual = {"num_virtual": num_virtual, "keep_empty": bool(keep_empty)}
-    key = tuple(case["key"]) if "key" in case else None
+    key, groups = (tuple(case["key"][:3]), case["key"][3:]) if "key" in case else (None, [])
     counts = dc._core.count_best_fit(index, documents, rule, **virtual)
     assert list(counts.values()) == case["counts"]
-    rows = laws.split_rows(*dc._core.best_fit(index, documents, rule, **virtual, key=key))
+    packed = dc._core.best_fit(index, documents, rule, **virtual, key=key, cost_groups=sum(groups))
+    rows = laws.split_rows(*packed)
     assert [list(chain.from_iterable(row)) for row in rows] == case["rows"]
 
 
@@ -194,6 +195,7 @@ def planned_by(rule: reference.Rule, lengths: list[int], **options: Any) -> Pack
     shuffle=st.booleans(),
     virtual=st.sampled_from([(None, None), (1, None), (None, 2), (1, 2)]),
     keep_empty=st.booleans(),
+    cost_groups=st.integers(0, 4),
 )
 def test_rows_readers_and_stats_are_the_reference_s(
     lengths: list[int],
@@ -204,15 +206,18 @@ def test_rows_readers_and_stats_are_the_reference_s(
     shuffle: bool,
     virtual: tuple[int | None, int | None],
     keep_empty: bool,
+    cost_groups: int,
 ) -> None:
     bos, eos = virtual
-    options = {"seed": seed, "shuffle": shuffle, "keep_empty": keep_empty}
+    options: dict[str, Any] = {"seed": seed, "shuffle": shuffle, "keep_empty": keep_empty}
+    if shuffle and cost_groups:
+        options["cost_groups"] = cost_groups
     plan = planned_by(rule, lengths, bos=bos, eos=eos, window_documents=window, **options)
     order = plan.order.indices(epoch, 0, len(lengths)).tolist()
     num_virtual = (bos is not None) + (eos is not None)
     sizes = reference.sizes_of(lengths, num_virtual, keep_empty)
     key = (seed, epoch) if shuffle else None
-    windows = reference.best_fit(sizes, order, rule, window, key)
+    windows = reference.best_fit(sizes, order, rule, window, key, cost_groups)
     assert all_rows(plan, epoch) == as_lists(list(chain.from_iterable(windows)))
     assert readers_of(plan, epoch) == reference.best_fit_readers(windows)
     stats = plan.stats(epoch)
@@ -253,6 +258,24 @@ def test_rows_of_windows_of_thousands_of_documents_are_the_reference_s() -> None
     order = plan.order.indices(1, 0, len(lengths)).tolist()
     windows = reference.best_fit(lengths, order, rule, 1500, (4, 1))
     assert all_rows(plan, 1) == as_lists(list(chain.from_iterable(windows)))
+
+
+def test_cost_groups_bring_rows_of_like_costs_together() -> None:
+    lengths = np.random.default_rng(0).lognormal(4, 1.3, 4000).astype(np.int64)
+    plain, grouped = (
+        best_fit(lengths, 512, window_documents=4000, cost_groups=groups) for groups in (None, 16)
+    )
+    assert plain.parameters | {"cost_groups": 16} == grouped.parameters
+    assert sorted(all_rows(plain)) == sorted(all_rows(grouped))
+    costs = [sum((stop - start) ** 2 for _, start, stop in row) for row in all_rows(grouped)]
+    short = len(costs) % 16
+    low, high = min(costs), max(costs)
+    for offset in (0, short):  # the short group may come before or after
+        groups = [costs[first : first + 16] for first in range(offset, len(costs), 16)]
+        spreads = [max(group) - min(group) for group in groups if len(group) == 16]
+        if np.median(spreads) < (high - low) / 20:
+            return
+    raise AssertionError("no groups of like costs")
 
 
 # -- Sizes at the limits ---------------------------------------------------------------------------

@@ -24,12 +24,13 @@ PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
     {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "mapped_file"},
-    {"cursor", "order", "row_block", "shards"},
+    {"cursor", "order", "plan_file", "row_block", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
     {"arrow", "contributions", "dataset_folder", "datasets", "datatrove", "fingerprint", "flat"}
-    | {"megatron", "outcome", "skip_table", "state"},
-    {"document_stream", "layout", "matching", "moves", "parquet"},
+    | {"megatron", "outcome", "row_counts", "skip_table", "state"},
+    {"document_stream", "layout", "matching", "moves", "parquet", "plan_digest", "row_estimate"}
+    | {"given_lengths", "saved_plan"},
     {"corpus_files", "moving", "row_plan", "session", "window_table"},
     {"best_fit_plan", "chunk_plan", "concat_plan"},
     {"packing_options"},

@@ -286,6 +286,17 @@ def test_any_row_of_many_documents_is_found_without_those_before_it() -> None:
     assert laws.planned(plan, 2, 100, 1) == rows[100:101]
 
 
+def test_the_skip_table_takes_less_than_a_hundredth_of_a_byte_a_document() -> None:
+    num_documents = 70_000 * 3
+    plan = natural([1] * num_documents, 100)
+    plan.reader_of(0, len(plan) - 1)
+    stream = plan._plan.stream
+    assert stream._table is not None
+    totals = stream._table._totals
+    assert totals.base is None
+    assert totals.nbytes <= 8 * -(-num_documents // 1024)
+
+
 def test_several_threads_may_use_one_plan() -> None:
     calls = [(epoch, row) for row in range(0, 7000, 250) for epoch in (0, 1)]
     lengths = many_lengths(150_000)

@@ -72,7 +72,7 @@ py::dict count_best_fit(const OwningLengthIndex& owner, const py::array& documen
 
 py::tuple best_fit(const OwningLengthIndex& owner, const py::array& documents,
                    const BestFitRule& rule, std::int64_t num_virtual, bool keep_empty,
-                   const std::optional<Key>& key) {
+                   const std::optional<Key>& key, std::uint32_t cost_groups) {
     BestFitCounts counts;
     const BestFitPacker packer =
         packed(owner, documents, rule, LengthRule(num_virtual, keep_empty), counts);
@@ -83,7 +83,7 @@ py::tuple best_fit(const OwningLengthIndex& owner, const py::array& documents,
     std::optional<RowKey> row_key;
     if (key) {
         const auto& [seed, epoch, window] = *key;
-        row_key = {.seed = seed, .epoch = epoch, .window = window};
+        row_key = {.seed = seed, .epoch = epoch, .window = window, .cost_groups = cost_groups};
     }
     {
         const py::gil_scoped_release release;
@@ -138,7 +138,8 @@ void bind_best_fit(py::module_& module) {
     module.def("fill_chunk_rows", &fill_chunk_rows, py::arg("seed"), py::arg("epoch"),
                py::arg("num_rows"), py::arg("first"), py::arg("out"));
     module.def("best_fit", &best_fit, py::arg("index"), py::arg("documents"), py::arg("rule"),
-               py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"), py::arg("key"));
+               py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"), py::arg("key"),
+               py::arg("cost_groups") = 0);
 }
 
 }  // namespace datacursor::bindings

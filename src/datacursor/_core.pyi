@@ -146,6 +146,7 @@ def best_fit(
     num_virtual: int,
     keep_empty: bool,
     key: tuple[int, int, int] | None,
+    cost_groups: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def chunk_cut(seed: int, epoch: int, seq_len: int) -> int: ...
 def fill_chunk_rows(

@@ -83,8 +83,7 @@ class _Issue:
         part = session.next_stretch()
         if part is None:
             return False
-        cursor = moves.stand_at(session.start, tracker.contributions, part.first)
-        batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
+        batches = moves.issue(session.start, tracker.contributions, tracker.layout, part)
         if tracker.marks_places and tracker.contributions.packing_id == 0:  # rows know theirs
             batches = _with_places(batches, session.start.epoch, part.first, tracker.layout)
         self._batches = islice(batches, num_behind, None)

@@ -29,7 +29,8 @@ def fit(
     """
     cursor = match(cursor, contributions, layout, allow_changed)
     if cursor.pending > 0:
-        parts = moves.stretches_of(cursor, contributions, layout)
+        reach = moves.reach_of(cursor, contributions, layout, cursor.pending)
+        parts = moves.stretches_of(cursor, layout, reach)
         left = sum(layout.num_micro_batches(part.stop - part.first) for part in parts[:1])
         if cursor.pending > left:
             raise CursorMismatchError(

@@ -26,12 +26,14 @@ _BEST_FIT_ONLY = {
     "align": 1,
     "min_fragment": 1,
     "window_documents": None,
+    "cost_groups": None,
 }
 _INTEGERS = {
     "max_documents": optional_integer,
     "align": require_integer,
     "min_fragment": require_integer,
     "window_documents": optional_integer,
+    "cost_groups": optional_integer,
 }
 
 
@@ -48,6 +50,7 @@ class PackingOptions:
         align: best_fit: a piece takes a multiple of this.
         min_fragment: best_fit: shortest piece of a split document that is kept.
         window_documents: best_fit: documents of a window; None: about 2048 rows' worth.
+        cost_groups: best_fit: rows of about one cost that come together.
 
     Raises:
         ArgumentError: An option is out of range, missing, or not one of this packing.
@@ -62,6 +65,7 @@ class PackingOptions:
     align: int = 1
     min_fragment: int = 1
     window_documents: int | None = None
+    cost_groups: int | None = None
 
     def __post_init__(self) -> None:
         """Check every option."""
@@ -94,6 +98,11 @@ class PackingOptions:
                 seed=stream.order.seed,
                 shuffle_rows=shuffle,
             )
+        if self.cost_groups is not None and not shuffle_rows:
+            raise ArgumentError(
+                "cost_groups needs rows that are shuffled: shuffle=True, and an order that differs "
+                f"from epoch to epoch, got cost_groups={self.cost_groups} with {stream.order!r}"
+            )
         default_order = "decreasing" if self.max_documents is None else "arrival"
         return BestFitPlan(
             stream,
@@ -105,6 +114,7 @@ class PackingOptions:
             align=self.align,
             min_fragment=self.min_fragment,
             shuffle_rows=shuffle_rows,
+            cost_groups=self.cost_groups,
         )
 
     def _check_best_fit(self) -> None:

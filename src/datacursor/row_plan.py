@@ -5,9 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from datacursor.errors import ArgumentError
+from datacursor.row_block import Reach
+
 if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
     from datacursor.row_block import PlanStats, Reader, RowBlock
+    from datacursor.row_counts import RowCounts
 
 
 class RowPlan(ABC):
@@ -38,6 +42,36 @@ class RowPlan(ABC):
     @abstractmethod
     def num_rows(self, epoch: int, phase: int) -> int:
         """Return the number of rows of an epoch."""
+
+    def keep_row_counts(self, row_counts: RowCounts) -> None:
+        """Take how many rows each window has from files, and write them there once counted.
+
+        Raises:
+            ArgumentError: Rows need no counting.
+        """
+        raise ArgumentError(
+            f"counts_dir needs packing='best_fit', got counts_dir with packing={self.packing!r}"
+        )
+
+    def num_windows(self, epoch: int) -> int:
+        """Return the windows of an epoch, each packed by itself."""
+        return 1
+
+    def estimate_rows(self, epoch: int) -> int:
+        """Return about how many rows an epoch has, without planning it."""
+        return self.num_rows(epoch, 0)
+
+    def reach(self, epoch: int, reader: Reader, row: int, target: int, phase: int) -> Reach:
+        """Return how far an epoch surely goes from a row on: to `target` at least, or to its end.
+
+        Args:
+            epoch: Pass over the data.
+            reader: Where `row` begins.
+            row: Row of that epoch, or their number.
+            target: Row to look as far as.
+            phase: As in `num_rows`.
+        """
+        return Reach(self.num_rows(epoch, phase), is_end=True)
 
     @abstractmethod
     def rows_from(self, epoch: int, reader: Reader, first: int, count: int, phase: int) -> RowBlock:

@@ -40,6 +40,12 @@ class Lengths:
         return 0 if self.keep_empty and self.num_virtual > 0 else self.index.num_empty
 
     @property
+    def longest(self) -> int:
+        """Tokens of the longest document, added ones included."""
+        longest = self.index.longest
+        return longest + self.num_virtual if longest > 0 or self.keep_empty else 0
+
+    @property
     def num_tokens(self) -> int:
         """Tokens of all documents, added ones included."""
         num_with_tokens = self.index.num_documents - self.num_empty
@@ -108,7 +114,10 @@ class SkipTable:
         count = min(_MAX_DOCUMENTS, self._num_documents - first)
         stop = self._num_known + -(-count // STRIDE)
         if stop > len(self._totals):
-            self._totals = np.resize(self._totals, max(stop, 2 * len(self._totals)))
+            most = -(-self._num_documents // STRIDE)
+            longer = np.empty(min(max(stop, 2 * len(self._totals)), most), dtype=np.int64)
+            longer[: self._num_known] = self._totals[: self._num_known]
+            self._totals = longer
         _core.count_tokens(
             self._lengths.index,
             self._order.indices(self.epoch, first, count),

@@ -91,6 +91,10 @@ std::vector<GoldenCase> golden_cases() {
             cases.back().key = RowKey{.seed = tests::decimal(words.at(1)),
                                       .epoch = tests::decimal(words.at(2)),
                                       .window = tests::decimal(words.at(3))};
+            if (words.size() > 4) {
+                cases.back().key->cost_groups =
+                    static_cast<std::uint32_t>(tests::decimal(words.at(4)));
+            }
         } else if (keyword == "counts") {
             cases.back().counts = numbers_of(words);
         } else if (keyword == "row") {

@@ -16,6 +16,14 @@
 //    pieces stand in the order of the stream. 5. The rows are permuted by sub-permutation
 //    `window` of purpose kPackingWindow, n = rows, order id 1: at position r comes row
 //    index_at(r) of those of 3, numbered as they were opened.
+// 6. With cost groups of G, rows of about one cost (sum of squared span lengths, the work of
+//    attention) come together: the rows by falling cost, of equals the one opened first, are
+//    cut into groups of G, the last one smaller. The groups come in the order of
+//    sub-permutation `window` of purpose kCostGroups, n = groups; in each its rows come in
+//    the order of 5:
+//
+//     rows by cost  |9 8 8|7 7 5|4 1|      groups of 3      5. and a permutation of 3 groups
+//     as they come  |7 5 7|4 1|8 9 8|
 //
 // Source: best-fit decreasing bin packing (Johnson 1973); the tie rule is ours, and
 // with all of the above part of the persistent format.
@@ -59,6 +67,7 @@ struct RowKey {
     std::uint64_t seed = 0;
     std::uint64_t epoch = 0;
     std::uint64_t window = 0;
+    std::uint32_t cost_groups = 0;  // rows in a group of about one cost; 0: no groups
 };
 
 struct BestFitCounts {
@@ -100,7 +109,6 @@ private:
     struct Piece {
         std::int64_t document;
         std::int64_t start;
-        std::int64_t length;
     };
 
     // The rows that still have room, by room, as lists in the order they reached it.
@@ -134,13 +142,17 @@ private:
     void add_piece(std::int64_t document, std::int64_t start, std::int64_t length);
     void sort_pieces();
     void place_pieces();
-    [[nodiscard]] std::size_t room_taken(std::int64_t length) const;
+    void place_run(std::size_t size, std::span<const std::uint32_t> run);
+    [[nodiscard]] std::vector<std::int64_t> row_order(const RowKey& key) const;
+    [[nodiscard]] std::vector<std::size_t> group_of_rows(std::size_t group_size) const;
+    [[nodiscard]] std::size_t room_taken(std::uint32_t length) const;
 
     BestFitRule rule_;
     std::int64_t max_tokens_;  // of a window, so that no count reaches 2^63
     RoomIndex rooms_;
     BestFitCounts counts_;
     std::vector<Piece> pieces_;             // in stream order
+    std::vector<std::uint32_t> lengths_;    // of the pieces
     std::vector<std::uint32_t> sequence_;   // pieces in the order they are placed
     std::vector<std::uint32_t> rows_;       // row of each piece
     std::vector<std::uint32_t> row_sizes_;  // pieces of each row

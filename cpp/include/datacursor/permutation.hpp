@@ -55,6 +55,7 @@ enum class Purpose : std::uint64_t {
     kBlockWindow = 1,
     kPackingWindow = 2,
     kMixtureBlock = 3,
+    kCostGroups = 5,  // 4: the cuts of chunk
 };
 
 inline constexpr std::uint64_t kSubPermutationLimit = std::uint64_t{1} << 55;
