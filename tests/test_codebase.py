@@ -24,6 +24,7 @@ PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
     {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "mapped_file"},
+    {"file_lock"},
     {"cursor", "order", "row_block", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
@@ -36,6 +37,11 @@ PYTHON_LAYERS = (
     {"commits"},
     {"agreement", "issuing", "updates"},
     {"committing"},
+    {"pieces"},
+    {"corpus_folder"},
+    {"corpus_writer"},
+    {"corpus_build"},
+    {"convert"},
     {"plan", "sampler", "tokens"},
     {"rows"},
     {"packing"},
@@ -53,6 +59,8 @@ PYTHON_LAYERS = (
     {"demo.story"},
     {"demo.__main__"},
     {"cli.output"},
+    {"cli.progress"},
+    {"cli.convert"},
     {"cli.find"},
     {"cli.diff", "cli.doctor", "cli.inspect", "cli.items", "cli.ledger"},
     {"cli"},
@@ -74,7 +82,8 @@ NEED_TORCH = (
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
 )
-NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
+NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {"convert", "corpus_build", "corpus_writer"}
+NEED_PYARROW |= {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
 }
 NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}

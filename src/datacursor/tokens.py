@@ -144,7 +144,7 @@ class TokenCorpus:
             from datacursor import arrow
 
             part = arrow.shards_from_object(source, column)
-            return cls(part.shards, num_null=part.num_null)
+            return cls(part.shards, num_null=len(part.nulls))
         if column is not None:
             raise ArgumentError(f"a list of documents has no columns, got column={column!r}")
         shard, num_null = shard_from_sequences(_documents(source))

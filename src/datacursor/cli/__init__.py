@@ -1,8 +1,9 @@
 """The command `datacursor`: look at cursors and ledgers without the program that made them.
 
-find     cursors in files of any kind
-output   tables and JSON
-doctor, inspect, diff, ledger, items     the commands
+find       cursors in files of any kind
+output     tables and JSON
+progress   a bar, or a line now and then
+convert, doctor, inspect, diff, ledger, items     the commands
 
 Nothing is imported before a command needs it, so a token is read in about a tenth of a second.
 """
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from datacursor import _core
+from datacursor.cli.convert import add_convert
 from datacursor.cli.diff import add_diff
 from datacursor.cli.doctor import add_doctor
 from datacursor.cli.inspect import add_inspect
@@ -58,6 +60,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"datacursor {_core.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_inspect, add_diff, add_items, add_ledger, add_doctor):
+    for add in (add_inspect, add_diff, add_items, add_ledger, add_convert, add_doctor):
         add(commands)
     return parser
