@@ -41,7 +41,9 @@ PYTHON_LAYERS = (
     {"corpus_folder"},
     {"corpus_writer"},
     {"corpus_build"},
+    {"remote"},
     {"convert"},
+    {"corpus_cache"},
     {"plan", "sampler", "tokens"},
     {"rows"},
     {"packing"},
@@ -82,8 +84,8 @@ NEED_TORCH = (
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
 )
-NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {"convert", "corpus_build", "corpus_writer"}
-NEED_PYARROW |= {
+NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {"convert", "corpus_build", "corpus_cache"}
+NEED_PYARROW |= {"corpus_writer"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
 }
 NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}

@@ -15,6 +15,7 @@ from datacursor.errors import CorpusError
 from datacursor.fingerprint import TokenStream
 from datacursor.flat import Marking
 from datacursor.pieces import Piece, read_pieces, size_of
+from datacursor.remote import localize
 
 
 def convert(
@@ -26,6 +27,7 @@ def convert(
     dtype: str | None = None,
     eot: int | None = None,
     eot_at: str | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     progress: BuildProgress | None = None,
 ) -> BuiltCorpus:
     """Rewrite a corpus as a folder of mapped Arrow files with the same documents.
@@ -44,7 +46,8 @@ def convert(
         dtype: As for `TokenCorpus.open`: of the source.
         eot: As for `TokenCorpus.open`.
         eot_at: As for `TokenCorpus.open`.
-        progress: Called as progress("write" or "verify", bytes done, bytes to do).
+        cache_dir: Where a source that is a URL is downloaded to.
+        progress: Called as progress("download", "write" or "verify", bytes done, bytes to do).
 
     Raises:
         FileNotFoundError: There is no file at a path.
@@ -54,7 +57,9 @@ def convert(
         OSError: The disk is full, say; complete files are kept for the next attempt.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else source
-    absolute = tuple(str(Path(path).absolute()) for path in paths)
+    cache = None if cache_dir is None else Path(cache_dir).absolute()
+    local = (localize(os.fspath(path), cache, progress) for path in paths)
+    absolute = tuple(str(Path(path).absolute()) for path in local)
     files = resolve(FileSource(absolute, format, column, Marking(eot, eot_at, dtype)))
     return convert_files(files, Path(target).absolute(), progress)
 

@@ -21,13 +21,14 @@ def add_convert(commands: Commands) -> None:
         "compare every token. Killed and started again, it goes on; if the target is there "
         "already, it is compared again.",
     )
-    parser.add_argument("source", nargs="+", metavar="SOURCE", help="files or directories")
+    parser.add_argument("source", nargs="+", metavar="SOURCE", help="files, directories, URLs")
     parser.add_argument("target", metavar="TARGET", help="the folder to make")
     parser.add_argument("--column", help="the token column of Arrow and Parquet")
     parser.add_argument("--format", help="of the source, where it cannot be told")
     parser.add_argument("--dtype", help="of a source without header: uint16 or uint32")
     parser.add_argument("--eot", type=int, help="the token between documents of a flat source")
     parser.add_argument("--eot-at", help="where a document has it: end or start")
+    parser.add_argument("--cache-dir", metavar="DIR", help="where URLs are downloaded to")
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -44,6 +45,7 @@ def _run(options: argparse.Namespace) -> int:
             dtype=options.dtype,
             eot=options.eot,
             eot_at=options.eot_at,
+            cache_dir=options.cache_dir,
             progress=progress,
         )
     print_built(built, as_json=options.json)
