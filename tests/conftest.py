@@ -52,6 +52,7 @@ NEEDS = {
     "datasets": ["peers/test_datasets_writer.py"],
     "datatrove": ["peers/test_datatrove_writer.py"],
     "megatron": ["peers/test_megatron_writer.py"],
+    "tokenizers": ["peers/test_tokenizers_files.py"],
 }
 collect_ignore = [
     name

@@ -41,9 +41,10 @@ PYTHON_LAYERS = (
     {"corpus_folder"},
     {"corpus_writer"},
     {"corpus_build"},
-    {"remote"},
+    {"encoders", "parquet_texts", "remote"},
+    {"texts"},
     {"convert"},
-    {"corpus_cache"},
+    {"corpus_cache", "text_corpus"},
     {"plan", "sampler", "tokens"},
     {"rows"},
     {"packing"},
@@ -63,6 +64,7 @@ PYTHON_LAYERS = (
     {"cli.output"},
     {"cli.progress"},
     {"cli.convert"},
+    {"cli.tokenize"},
     {"cli.find"},
     {"cli.diff", "cli.doctor", "cli.inspect", "cli.items", "cli.ledger"},
     {"cli"},
@@ -85,7 +87,7 @@ NEED_TORCH = (
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
 )
 NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {"convert", "corpus_build", "corpus_cache"}
-NEED_PYARROW |= {"corpus_writer"} | {
+NEED_PYARROW |= {"corpus_writer", "parquet_texts", "text_corpus"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
 }
 NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}

@@ -50,14 +50,15 @@ def exclusive(path: Path) -> Iterator[None]:
 def _open_locked(path: Path) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        is_ours = False
         try:
             _acquire(descriptor)
-            if _is_at(descriptor, path):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # whoever held it has removed it; another one may be there
+            is_ours = _is_at(descriptor, path)  # whoever held it may have removed it
+        finally:
+            if not is_ours:
+                os.close(descriptor)
+        if is_ours:
+            return descriptor
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

@@ -3,7 +3,7 @@
 find       cursors in files of any kind
 output     tables and JSON
 progress   a bar, or a line now and then
-convert, doctor, inspect, diff, ledger, items     the commands
+convert, doctor, inspect, diff, ledger, items, tokenize     the commands
 
 Nothing is imported before a command needs it, so a token is read in about a tenth of a second.
 """
@@ -23,6 +23,7 @@ from datacursor.cli.doctor import add_doctor
 from datacursor.cli.inspect import add_inspect
 from datacursor.cli.items import add_items
 from datacursor.cli.ledger import add_ledger
+from datacursor.cli.tokenize import add_tokenize
 from datacursor.errors import DataCursorError
 
 _CLOSED_PIPE = 128 + 13  # as a shell reports SIGPIPE
@@ -60,6 +61,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"datacursor {_core.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_inspect, add_diff, add_items, add_ledger, add_convert, add_doctor):
+    for add in (
+        add_inspect,
+        add_diff,
+        add_items,
+        add_ledger,
+        add_convert,
+        add_tokenize,
+        add_doctor,
+    ):
         add(commands)
     return parser
