@@ -33,7 +33,7 @@ NEEDS = {
     "pyarrow": [
         "attacks",
         "ledger_runs.py",
-        "test_convert.py",
+        "test_conversion.py",
         "test_corpus_cache.py",
         "test_corpus_files.py",
         "test_dataset_folder.py",

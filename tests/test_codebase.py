@@ -43,7 +43,7 @@ PYTHON_LAYERS = (
     {"corpus_build"},
     {"encoders", "parquet_texts", "remote"},
     {"texts"},
-    {"convert"},
+    {"conversion"},
     {"corpus_cache", "text_corpus"},
     {"plan", "sampler", "tokens"},
     {"rows"},
@@ -86,7 +86,7 @@ NEED_TORCH = (
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
 )
-NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {"convert", "corpus_build", "corpus_cache"}
+NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {"conversion", "corpus_build", "corpus_cache"}
 NEED_PYARROW |= {"corpus_writer", "parquet_texts", "text_corpus"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
 }

@@ -129,7 +129,7 @@ def test_an_interrupted_conversion_is_gone_on_with(
         first_documents.append(first)
         return real(files, first)
 
-    monkeypatch.setattr("datacursor.convert.read_pieces", note)
+    monkeypatch.setattr("datacursor.conversion.read_pieces", note)
     corpus = TokenCorpus.open(source, cache_dir=tmp_path / "cache")
     assert documents_of(corpus) == DOCUMENTS
     assert first_documents == [len(DOCUMENTS), 0]  # nothing to write, all to compare

@@ -23,7 +23,7 @@ from corpus_writers import (
 )
 from pyarrow import fs as pafs
 
-from datacursor.convert import convert
+from datacursor.conversion import convert
 from datacursor.errors import ArgumentError, CorpusError
 from datacursor.remote import ArrowStore, RemoteFile, download, is_url
 from datacursor.tokens import TokenCorpus

@@ -300,14 +300,15 @@ def test_a_flipped_byte_of_the_result_is_noticed(tmp_path: Path) -> None:
 
 def test_arguments_are_checked(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "a.jsonl", ["a"])
-    for options, message in (
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
         ({"eos": -1}, r"eos must be in \[0, 2\*\*32\), got eos=-1"),
         ({"errors": "ignore"}, "errors must be one of 'strict', 'replace'"),
         ({"format": "csv"}, "format must be one of"),
         ({"add_special_tokens": True}, "does not apply to tokenizer='bytes'"),
-    ):
+    )
+    for options, message in wrong:
         with pytest.raises(ArgumentError, match=message):
-            tokenize(source, tmp_path / "out", **options)  # type: ignore[arg-type]
+            tokenize(source, tmp_path / "out", **options)
     with pytest.raises(FileNotFoundError, match="nothing"):
         tokenize(tmp_path / "nothing", tmp_path / "out")
     (tmp_path / "empty").mkdir()

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from datacursor.convert import convert_files, origin_of
+from datacursor.conversion import convert_files, origin_of
 from datacursor.corpus_files import FileSource, OpenedFiles, open_files, resolve
 from datacursor.corpus_folder import COLUMN, Origin, check_origin, recorded_fingerprint
 from datacursor.errors import CorpusError

@@ -8,7 +8,7 @@ import datasets
 import pytest
 from corpus_writers import DOCUMENTS, documents_of
 
-from datacursor.convert import convert
+from datacursor.conversion import convert
 from datacursor.errors import CorpusError
 from datacursor.tokens import TokenCorpus
 

@@ -34,7 +34,7 @@ def add_convert(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from datacursor.convert import convert
+    from datacursor.conversion import convert
 
     with shown_progress() as progress:
         built = convert(

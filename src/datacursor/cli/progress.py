@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,23 +17,19 @@ _TENTHS = 10
 @contextmanager
 def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
     """Return what is called with (phase, bytes done, bytes to do)."""
-    if sys.stderr.isatty():
-        with suppress(ImportError):
-            from tqdm import tqdm
+    if not sys.stderr.isatty() or find_spec("tqdm") is None:
+        yield _Lines().show
+        return
+    from tqdm import tqdm
 
-            bar = tqdm(unit="B", unit_scale=True, unit_divisor=1024, file=sys.stderr)
+    with tqdm(unit="B", unit_scale=True, unit_divisor=1024, file=sys.stderr) as bar:
 
-            def show(phase: str, num_done: int, num_bytes: int) -> None:
-                bar.set_description(phase, refresh=False)
-                bar.total = num_bytes
-                bar.update(num_done - bar.n)
+        def show(phase: str, num_done: int, num_bytes: int) -> None:
+            bar.set_description(phase, refresh=False)
+            bar.total = num_bytes
+            bar.update(num_done - bar.n)
 
-            try:
-                yield show
-            finally:
-                bar.close()
-            return
-    yield _Lines().show
+        yield show
 
 
 class _Lines:

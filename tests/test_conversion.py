@@ -30,7 +30,7 @@ from corpus_writers import (
 
 from datacursor import corpus_writer, pieces
 from datacursor.cli import main
-from datacursor.convert import convert
+from datacursor.conversion import convert
 from datacursor.errors import CorpusError
 from datacursor.tokens import TokenCorpus
 
@@ -236,7 +236,7 @@ def test_after_a_failure_of_any_file_operation_the_result_is_the_same(
 KILLED = """
     import os, signal, sys
     from datacursor import corpus_writer, pieces
-    from datacursor.convert import convert
+    from datacursor.conversion import convert
 
     corpus_writer.PIECE_TOKENS = pieces.PIECE_TOKENS = 10
     corpus_writer.FILE_TOKENS = 20
@@ -272,7 +272,9 @@ def test_killed_processes_leave_whole_files_to_the_next(tmp_path: Path) -> None:
 
 def test_processes_at_once_make_one_folder(tmp_path: Path) -> None:
     source = write_parquet(tmp_path / "a.parquet", MANY)
-    code = "import sys; from datacursor.convert import convert; print(convert(*sys.argv[1:]).path)"
+    code = (
+        "import sys; from datacursor.conversion import convert; print(convert(*sys.argv[1:]).path)"
+    )
     command = [sys.executable, "-c", code, str(source), str(tmp_path / "out")]
     runs = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
     assert [run.communicate(timeout=60)[0] for run in runs] == [f"{command[-1]}\n".encode()] * 3
@@ -325,6 +327,32 @@ def test_what_is_there_is_compared_again(tmp_path: Path) -> None:
     name.write_bytes(data)
     with pytest.raises(CorpusError, match="out: tokens of documents 0 to 4 are not those of its"):
         convert(source, tmp_path / "out")
+
+
+@pytest.mark.usefixtures("small_files")
+@pytest.mark.parametrize("damage", ["cut", "flip", "lost"])
+def test_damage_of_an_unfinished_folder_is_refused(damage: str, tmp_path: Path) -> None:
+    source = write_parquet(tmp_path / "a.parquet", MANY)
+
+    def interrupt(phase: str, *_: int) -> None:
+        if phase == "verify":
+            raise Crash
+
+    with pytest.raises(Crash):
+        convert(source, tmp_path / "out", progress=interrupt)
+    (path,) = (tmp_path / "out.partial").glob("data-000001-*")
+    data = bytearray(path.read_bytes())
+    if damage == "lost":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(data[:-20])
+    else:
+        place = data.rindex(np.array([3, 3, 3, 3], np.uint16).tobytes())
+        data[place] ^= 1
+        path.write_bytes(data)
+    with pytest.raises(CorpusError, match=r"out\.partial"):
+        convert(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_target_that_is_something_else_is_left_alone(tmp_path: Path) -> None:

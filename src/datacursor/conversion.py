@@ -36,7 +36,7 @@ def convert(
     it is whole. Killed and called again, it goes on after the last complete file (of 2**30
     tokens); the result is the same, byte for byte. Called again afterwards, it compares again.
     Tokens are stored as uint16, uint32 or int64, whatever they need (uint8 stays). Memory: a row
-    group of Parquet, and about 300 MB.
+    group of Parquet, and some arrays of 2**24 tokens.
 
     Args:
         source: What `TokenCorpus.open` reads: paths of files and directories.
