@@ -31,7 +31,7 @@ from corpus_writers import (
 from datacursor import corpus_writer, pieces
 from datacursor.cli import main
 from datacursor.conversion import convert
-from datacursor.errors import CorpusError
+from datacursor.errors import ArgumentError, CorpusError
 from datacursor.tokens import TokenCorpus
 
 MANY = [[row % 7] * (row % 5) for row in range(60)]
@@ -210,7 +210,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, number: int | None, error: BaseExce
 def test_after_a_failure_of_any_file_operation_the_result_is_the_same(
     error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = write_parquet(tmp_path / "a.parquet", [*MANY[:15], [70000]])
+    source = write_parquet(tmp_path / "a.parquet", [*MANY[:9], [70000]])
     with monkeypatch.context() as patch:
         operations = fail_at(patch, None, error)
         convert(source, tmp_path / "whole")
@@ -366,6 +366,8 @@ def test_a_target_that_is_something_else_is_left_alone(tmp_path: Path) -> None:
     convert(write_parquet(tmp_path / "b.parquet", MANY), tmp_path / "out")
     with pytest.raises(CorpusError, match=r"(?s)out was made of .*b\.parquet.*now:  a\.parquet"):
         convert(source, tmp_path / "out")
+    with pytest.raises(ArgumentError, match="source names no path"):
+        convert([], other)
     with pytest.raises(CorpusError, match=r"a\.parquet: exists and is not a directory"):
         convert(source, source)
 

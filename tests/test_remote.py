@@ -25,7 +25,7 @@ from pyarrow import fs as pafs
 
 from datacursor.conversion import convert
 from datacursor.errors import ArgumentError, CorpusError
-from datacursor.remote import ArrowStore, RemoteFile, download, is_url
+from datacursor.remote import ArrowStore, FsspecStore, RemoteFile, download, is_url
 from datacursor.tokens import TokenCorpus
 
 SEQUENCES = [[document] for document in DOCUMENTS]
@@ -90,7 +90,8 @@ def test_a_directory_is_downloaded_once(memory: Any, tmp_path: Path) -> None:
         assert documents_of(corpus) == DOCUMENTS
     (folder,) = (tmp_path / "cache").iterdir()
     assert sorted(p.name for p in folder.iterdir()) == ["a.bin", "a.idx", "b.bin", "b.idx"]
-    assert done[3][1] == done[3][2] > 0
+    assert len(done) == 4  # all of the first opening
+    assert done[3][1] == done[3][2] > done[0][1] > 0
 
 
 @pytest.mark.parametrize("name", ["a.idx", "a.bin", "d.ds", "n.npy", "p.parquet"])
@@ -183,6 +184,26 @@ def test_names_never_leave_the_folder(path: str, tmp_path: Path) -> None:
         download(store, "root", "x://root", tmp_path / "deep" / "cache")
     assert store.reads == []
     assert not (tmp_path / "deep").exists()
+
+
+def test_a_file_of_unknown_size_is_refused(tmp_path: Path) -> None:
+    class Sizeless:
+        def invalidate_cache(self, path: str) -> None:
+            pass
+
+        def info(self, path: str) -> dict[str, Any]:
+            return {"name": path, "type": "file", "size": None}
+
+    with pytest.raises(CorpusError, match=r"https://a/b\.npy: its size is not known"):
+        download(FsspecStore(Sizeless()), "https://a/b.npy", "https://a/b.npy", tmp_path)
+
+
+def test_a_companion_lies_beside_its_file_in_a_url(tmp_path: Path) -> None:
+    root = "https://a/b/c.idx"
+    store = FakeStore({root: b"index", "https://a/b/c.bin": b"tokens"})
+    path = download(store, root, root, tmp_path)
+    assert path.read_bytes() == b"index"
+    assert path.with_suffix(".bin").read_bytes() == b"tokens"
 
 
 def test_a_file_that_ends_early_is_not_taken_for_whole(tmp_path: Path) -> None:

@@ -311,6 +311,8 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
             tokenize(source, tmp_path / "out", **options)
     with pytest.raises(FileNotFoundError, match="nothing"):
         tokenize(tmp_path / "nothing", tmp_path / "out")
+    with pytest.raises(ArgumentError, match="target must not lie in a source"):
+        tokenize(tmp_path, tmp_path / "out")
     (tmp_path / "empty").mkdir()
     with pytest.raises(CorpusError, match="empty: no file of texts"):
         tokenize(tmp_path / "empty", tmp_path / "out")

@@ -11,7 +11,7 @@ import numpy as np
 from datacursor.corpus_build import BuildProgress, BuiltCorpus, Source, build
 from datacursor.corpus_files import FileSource, files_behind, resolve
 from datacursor.corpus_folder import Origin, identity_of, open_data
-from datacursor.errors import CorpusError
+from datacursor.errors import ArgumentError, CorpusError
 from datacursor.fingerprint import TokenStream
 from datacursor.flat import Marking
 from datacursor.pieces import Piece, read_pieces, size_of
@@ -57,6 +57,8 @@ def convert(
         OSError: The disk is full, say; complete files are kept for the next attempt.
     """
     paths = [source] if isinstance(source, (str, os.PathLike)) else source
+    if not paths:
+        raise ArgumentError("source names no path")
     cache = None if cache_dir is None else Path(cache_dir).absolute()
     local = (localize(os.fspath(path), cache, progress) for path in paths)
     absolute = tuple(str(Path(path).absolute()) for path in local)

@@ -172,6 +172,7 @@ class _DataFile:
         """Give up the descriptor."""
         if not self.closed:
             os.close(self._descriptor)
+            self._descriptor = -1  # pyarrow may yet write, and the number be another file's
             self.closed = True
 
 

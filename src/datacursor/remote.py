@@ -17,7 +17,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -32,7 +32,7 @@ _SUFFIXES = (
     *(".bin", ".idx", ".ds", ".index", ".npy"),
 )
 # A file that is read together with another one, by its suffix.
-_COMPANIONS = {".idx": ".bin", ".bin": ".idx", ".ds": ".ds.index"}
+_COMPANIONS = {"idx": "bin", "bin": "idx", "ds": "ds.index"}
 # Where file systems of fsspec say which version of a file it is, the surest first.
 _VERSIONS = (
     *("ETag", "etag", "generation", "md5Hash"),
@@ -78,8 +78,12 @@ class FsspecStore:
         """Return what is at a path, now: listings are kept, and some say another version."""
         self._filesystem.invalidate_cache(path)
         info = self._filesystem.info(path)
+        if info["type"] != "file":
+            return RemoteFile(path, None, "")
+        if info["size"] is None:
+            raise CorpusError(f"{path}: its size is not known, so a download cannot be checked")
         version = next((str(info[name]) for name in _VERSIONS if info.get(name)), "")
-        return RemoteFile(path, int(info["size"]) if info["type"] == "file" else None, version)
+        return RemoteFile(path, int(info["size"]), version)
 
     def listed(self, path: str) -> Sequence[str]:
         """Return the paths of what is directly inside a directory."""
@@ -166,17 +170,17 @@ def download(
     is_directory = store.stat(root).size is None
     first = next(iter(files))
     folder = cache_dir / f"{'remote' if is_directory else first}-{digest}"
-    folder.mkdir(parents=True, exist_ok=True)
     num_bytes = sum(file.size or 0 for file in files.values())
     num_done = 0
-    with exclusive(folder / ".lock"):
-        for name, file in files.items():
-            local = folder / name
-            if not local.exists() or local.stat().st_size != file.size:
-                _download_file(store, file, local, url)
-            num_done += file.size or 0
-            if progress is not None:
-                progress("download", num_done, num_bytes)
+    if not all(_is_there(folder / name, file) for name, file in files.items()):
+        folder.mkdir(parents=True, exist_ok=True)
+        with exclusive(folder / ".lock"):
+            for name, file in files.items():
+                if not _is_there(folder / name, file):
+                    _download_file(store, file, folder / name, url)
+                num_done += file.size or 0
+                if progress is not None:
+                    progress("download", num_done, num_bytes)
     return folder if is_directory else folder / first
 
 
@@ -200,11 +204,13 @@ def _files_at(store: Store, root: str, url: str) -> dict[str, RemoteFile]:
     """Return the files to download by their names, the named one first."""
     found = store.stat(root)
     if found.size is not None:
-        path = PurePosixPath(_checked_path(root, url))
-        files = {path.name: found}
-        companion = path.with_suffix(_COMPANIONS.get(path.suffix, path.suffix))
-        with suppress(FileNotFoundError):  # opening says what is missing, if it is
-            files[companion.name] = store.stat(str(companion))
+        head, _, name = _checked_path(root, url).rpartition("/")
+        files = {name: found}
+        stem, _, suffix = name.rpartition(".")
+        if suffix in _COMPANIONS:
+            companion = f"{stem}.{_COMPANIONS[suffix]}"
+            with suppress(FileNotFoundError):  # opening says what is missing, if it is
+                files[companion] = store.stat(f"{head}/{companion}" if head else companion)
         return files
     files = {}
     for listed in sorted(store.listed(root)):
@@ -228,6 +234,10 @@ def _checked_path(path: str, url: str) -> str:
     if not is_plain_name(name):
         raise CorpusError(f"{url}: lists {name!r}, expected the plain name of a file")
     return path
+
+
+def _is_there(local: Path, file: RemoteFile) -> bool:
+    return local.exists() and local.stat().st_size == file.size
 
 
 def _download_file(store: Store, file: RemoteFile, local: Path, url: str) -> None:

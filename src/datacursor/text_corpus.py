@@ -13,6 +13,7 @@ from datacursor.checks import optional_integer, require_choice
 from datacursor.corpus_build import BuildProgress, BuiltCorpus, Source, build
 from datacursor.corpus_folder import Origin, check_digests, identity_of
 from datacursor.encoders import BYTES, Encoder, make_encoder
+from datacursor.errors import ArgumentError
 from datacursor.pieces import Piece
 from datacursor.shards import IntArray
 from datacursor.texts import (
@@ -74,6 +75,10 @@ def tokenize(
         require_choice("format", format, FORMATS)
     encoder = make_encoder(os.fspath(tokenizer), add_special_tokens=add_special_tokens)
     named = [source] if isinstance(source, (str, os.PathLike)) else source
+    folder = Path(target).absolute()
+    for path in named:
+        if Path(path).is_dir() and folder.is_relative_to(Path(path).absolute()):
+            raise ArgumentError(f"target must not lie in a source, {path}, got target={folder}")
     paths, format = find_texts([os.fspath(path) for path in named], format)
     texts = TextFiles(paths, format, column, errors)
     recipe = Recipe(encoder, eos, add_special_tokens)
@@ -83,7 +88,7 @@ def tokenize(
         num_bytes=sum(Path(path).stat().st_size for path in paths),
         dtype=recipe.dtype,
     )
-    return build(documents, Path(target).absolute(), lambda f, _: check_digests(f), progress)
+    return build(documents, folder, lambda f, _: check_digests(f), progress)
 
 
 class Recipe(NamedTuple):
