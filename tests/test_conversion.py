@@ -233,6 +233,41 @@ def test_after_a_failure_of_any_file_operation_the_result_is_the_same(
     assert num_failed > len(operations) // 2
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a directory cannot be synced there")
+@pytest.mark.usefixtures("small_files")
+def test_content_is_synced_before_names_and_names_before_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_parquet(tmp_path / "a.parquet", MANY)
+    with monkeypatch.context() as patch:
+        operations = fail_at(patch, None, Crash())
+        convert(source, tmp_path / "out")
+    changes = [name for name in operations if name not in {"open", "unlink", "mkdir"}]
+    named = [n for n, name in enumerate(changes) if name in {"replace", "rename"}]
+    assert len(named) > 6
+    for place in named:
+        assert (changes[place - 1], changes[place + 1]) == ("fsync", "fsync")
+    assert changes[-2:] == ["rename", "fsync"]
+
+
+def test_a_full_disk_is_an_error_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_parquet(tmp_path / "a.parquet", MANY)
+    real = os.write
+
+    def full(descriptor: int, data: Any) -> int:
+        if (tmp_path / "out.partial" / ".data.tmp").exists():
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match=r"No space left on device: '.*out\.partial"):
+            convert(source, tmp_path / "out")
+    assert list(contents(tmp_path / "out.partial")) == ["_origin.json"]
+
+
 KILLED = """
     import os, signal, sys
     from datacursor import corpus_writer, pieces

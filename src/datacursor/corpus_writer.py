@@ -53,7 +53,9 @@ class FolderWriter:
         if shards:
             self._dtype = shards[-1].tokens.dtype
         self.num_documents = sum(len(shard.begins) for shard in shards)
-        self._pieces: list[Piece] = []
+        self._pieces: list[Piece] = []  # not yet written, and what they hold
+        self._num_tokens = 0
+        self._num_documents = 0
         self._file: _DataFile | None = None
         (folder / _TEMPORARY).unlink(missing_ok=True)
 
@@ -65,9 +67,9 @@ class FolderWriter:
             OSError: The file system refuses; complete files are left as they are.
         """
         self._pieces.append(piece)
-        num_tokens = sum(len(piece.tokens) for piece in self._pieces)
-        num_documents = sum(len(piece.lengths) for piece in self._pieces)
-        if num_tokens >= PIECE_TOKENS or num_documents >= PIECE_DOCUMENTS:
+        self._num_tokens += len(piece.tokens)
+        self._num_documents += len(piece.lengths)
+        if self._num_tokens >= PIECE_TOKENS or self._num_documents >= PIECE_DOCUMENTS:
             self._write_batch()
 
     def finish(self) -> None:
@@ -88,7 +90,7 @@ class FolderWriter:
             self._file = _DataFile(self._folder / _TEMPORARY, dtype)
         if self._pieces:
             self._file.add(self._pieces, dtype)
-        self._pieces = []
+        self._pieces, self._num_tokens, self._num_documents = [], 0, 0
         if self._file.num_tokens >= FILE_TOKENS:
             self._close_file()
 
@@ -124,6 +126,7 @@ class _DataFile:
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+        self._path = path
         self._descriptor = os.open(path, flags, 0o666)
         self._digest = hashlib.blake2b(digest_size=8)
         self._kind = pa.large_list(pa.field("item", pa.from_numpy_dtype(dtype)))
@@ -155,8 +158,11 @@ class _DataFile:
         """Write bytes, for pyarrow."""
         self._digest.update(data)
         rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
 
     def flush(self) -> None:
         """Do nothing, for pyarrow: nothing is held back."""
