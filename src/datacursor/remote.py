@@ -20,7 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from datacursor.dataset_folder import is_plain_name
 from datacursor.durable import sync_directory, temporary_of
@@ -149,6 +148,8 @@ def localize(
         return path
     parts = urlsplit(path)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        from urllib.request import url2pathname  # it brings http and ssl along
+
         return url2pathname(parts.path)
     if cache_dir is None:
         raise ArgumentError(f"cache_dir must be given, to keep what is downloaded from {path}")

@@ -1,4 +1,4 @@
-"""The command `datacursor`: look at cursors and ledgers without the program that made them.
+"""The command `datacursor`: look at cursors and ledgers without their program, make corpora.
 
 find       cursors in files of any kind
 output     tables and JSON
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="datacursor", description="Look at cursors and ledgers of training runs."
+        prog="datacursor", description="Look at cursors and ledgers of training runs; make corpora."
     )
     parser.add_argument("--version", action="version", version=f"datacursor {_core.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
