@@ -58,6 +58,8 @@ NEEDS = {
     "pyarrow": [
         "attacks",
         "ledger_runs.py",
+        "test_conversion.py",
+        "test_corpus_cache.py",
         "test_corpus_files.py",
         "test_dataset_folder.py",
         "test_demo.py",
@@ -66,6 +68,8 @@ NEEDS = {
         "test_ledger_history.py",
         "test_ledger_verify.py",
         "test_parquet.py",
+        "test_remote.py",
+        "test_tokenize.py",
         "test_tokens.py",
     ],
     "matplotlib": ["test_plots.py", "quality/picture.py"],
@@ -73,6 +77,7 @@ NEEDS = {
     "datasets": ["peers/test_datasets_writer.py"],
     "datatrove": ["peers/test_datatrove_writer.py"],
     "megatron": ["peers/test_megatron_writer.py"],
+    "tokenizers": ["peers/test_tokenizers_files.py"],
 }
 collect_ignore = [
     name

@@ -24,6 +24,7 @@ PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
     {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "mapped_file"},
+    {"file_lock"},
     {"cursor", "order", "plan_file", "row_block", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
@@ -37,6 +38,14 @@ PYTHON_LAYERS = (
     {"commits"},
     {"agreement", "issuing", "updates"},
     {"committing"},
+    {"pieces"},
+    {"corpus_folder"},
+    {"corpus_writer"},
+    {"corpus_build"},
+    {"encoders", "parquet_texts", "remote"},
+    {"texts"},
+    {"conversion"},
+    {"corpus_cache", "text_corpus"},
     {"plan", "sampler", "tokens"},
     {"rows"},
     {"packing", "rng", "worker_streams"},
@@ -76,6 +85,9 @@ PYTHON_LAYERS = (
     {"demo.story"},
     {"demo.__main__"},
     {"cli.output"},
+    {"cli.progress"},
+    {"cli.convert"},
+    {"cli.tokenize"},
     {"cli.find"},
     {"cli.diff", "cli.doctor", "cli.inspect", "cli.instrument", "cli.items"}
     | {"cli.ledger", "cli.verify_restart"},
@@ -106,7 +118,8 @@ NEED_TORCH = (
     | {f"recovery.{name}" for name in ("naming", "optimizer", "options", "plain", "position")}
     | {f"recovery.{name}" for name in ("protect", "schedule", "schema", "state", "streams")}
 )
-NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {
+NEED_PYARROW = {"arrow", "demo.corpus", "parquet"} | {"conversion", "corpus_build", "corpus_cache"}
+NEED_PYARROW |= {"corpus_writer", "parquet_texts", "text_corpus"} | {
     f"ledger.{name}" for name in ("compact", "files", "history", "parts", "verify", "writer")
 }
 NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}

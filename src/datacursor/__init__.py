@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datacursor import recovery as recovery
     from datacursor.block_shuffle import BlockShuffle as BlockShuffle
+    from datacursor.conversion import convert as convert
     from datacursor.cursor import Cursor as Cursor
     from datacursor.errors import ArgumentError as ArgumentError
     from datacursor.errors import AssociationError as AssociationError
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from datacursor.sample_seeded import SampleSeeded as SampleSeeded
     from datacursor.sampler import CursorSampler as CursorSampler
     from datacursor.subset import Subset as Subset
+    from datacursor.text_corpus import tokenize as tokenize
     from datacursor.tokens import TokenCorpus as TokenCorpus
     from datacursor.weighted import Weighted as Weighted
 
@@ -90,8 +92,10 @@ _MODULE_OF = {
     "TokenCorpus": "tokens",
     "Weighted": "weighted",
     "__version__": "_core",
+    "convert": "conversion",
     "sample_generator": "rng",
     "sample_seed": "rng",
+    "tokenize": "text_corpus",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both
 

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from datacursor.errors import CorpusError
 from datacursor.mapped_file import MappedFile
-from datacursor.shards import IntArray, SourceShards, TokenShard, check_extents
+from datacursor.shards import NO_NULLS, IntArray, SourceShards, TokenShard, check_extents
 
 COLUMN_NAMES = ("input_ids", "tokens", "token_ids")
 
@@ -84,30 +85,33 @@ def shards_from_file(file: MappedFile, column: str | None) -> SourceShards:
     return part._replace(files=(file,))
 
 
-def shards_from_arrays(arrays: Iterable[Any], column: str | None, where: str) -> SourceShards:
+def shards_from_arrays(
+    arrays: Iterable[Any], column: str | None, where: str, first_row: int = 0
+) -> SourceShards:
     """Return the shards of list arrays, one each; empty ones are left out.
 
     Args:
         arrays: List arrays of integers, in order.
         column: Their name, which is passed on.
         where: Names the data in errors.
+        first_row: Number of the first row within ``where``.
 
     Raises:
         CorpusError: Damaged buffers or offsets, or a null among the tokens of a document.
     """
     shards = []
-    num_null = 0
-    first_row = 0
+    nulls = [NO_NULLS]
+    num_rows = 0
     for array in arrays:
         if len(array) == 0:
             continue
         with arrow_errors(where):
             array.validate()
-        shard, nulls = _shard(array, where, first_row)
-        shards.append(shard)
-        num_null += nulls
-        first_row += len(array)
-    return SourceShards(shards, num_null, column)
+        shards.append(_shard(array, where, first_row + num_rows))
+        if array.null_count:
+            nulls.append(np.flatnonzero(_is_null(array)) + num_rows)
+        num_rows += len(array)
+    return SourceShards(shards, np.concatenate(nulls), column)
 
 
 @contextmanager
@@ -203,19 +207,21 @@ def _check_stream_end(file: MappedFile) -> None:
         )
 
 
-def _shard(array: Any, where: str, first_row: int) -> tuple[TokenShard, int]:
+def _shard(array: Any, where: str, first_row: int) -> TokenShard:
     begins, ends = _extents(array)
     values = array.values
     shard = TokenShard(_integers(values), begins, ends)
     check_extents(shard, where, first_row)
-    num_null = 0
     if array.null_count:
-        is_null = array.is_null().to_numpy(zero_copy_only=False)
-        num_null = int(is_null.sum())
-        shard = shard._replace(ends=np.where(is_null, begins, ends))
+        shard = shard._replace(ends=np.where(_is_null(array), begins, ends))
     if values.null_count:
         _check_no_null_token(shard, values, where, first_row)
-    return shard, num_null
+    return shard
+
+
+def _is_null(array: Any) -> NDArray[np.bool_]:
+    mask: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return mask
 
 
 def _extents(array: Any) -> tuple[IntArray, IntArray]:
@@ -242,7 +248,7 @@ def _integers(values: Any) -> IntArray:
 
 def _check_no_null_token(shard: TokenShard, values: Any, where: str, first_row: int) -> None:
     """Raise if a null lies inside a document; nulls between documents are nobody's tokens."""
-    nulls = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+    nulls = np.flatnonzero(_is_null(values))
     before_begin = np.searchsorted(nulls, shard.begins)
     holds_null = before_begin < np.searchsorted(nulls, shard.ends)
     if holds_null.any():

@@ -23,7 +23,6 @@ from datacursor.errors import CommitError, MidUpdateError
 from datacursor.moves import Stretch
 from datacursor.moving import MovingCursor
 from datacursor.outcome import DEFERRED, SKIPPED
-from datacursor.row_block import Reach
 from datacursor.session import Session, Uncommitted
 
 ON_SKIP = ("advance", "retry", "defer")
@@ -83,10 +82,7 @@ class CommitTracker:
 
     def remaining(self) -> int:
         """Return the micro-batches per rank left in the epoch, deferred ones included."""
-        cursor = self.settled()
-        whole = Reach(self.contributions.num_positions(cursor), is_end=True)
-        parts = moves.stretches_of(cursor, self.layout, whole)
-        return sum(self.layout.num_micro_batches(part.stop - part.first) for part in parts)
+        return moves.num_micro_batches_left(self.settled(), self.contributions, self.layout)
 
     def uncommitted(self) -> Uncommitted:
         """Return what the live iterator gave out beyond the cursor; nothing without one."""

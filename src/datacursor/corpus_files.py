@@ -90,29 +90,49 @@ def open_files(source: FileSource) -> OpenedFiles:
         CorpusError: A file is damaged or of another format, or the format cannot be told.
         ArgumentError: An argument is missing or does not apply to the format.
     """
-    paths = [file for path in source.paths for file in _expand(path, source.format)]
-    format, column = source.format, source.column
+    paths, format, column, marking = resolve(source)
+    assert format is not None
     shards: list[TokenShard] = []
     files: list[tuple[MappedFile, int]] = []
     num_null = 0
     num_documents = 0
     for path in paths:
-        file = MappedFile(path)
-        if format is None:
-            format = _format_of(file)
-        if not files:
-            _check_arguments(format, column, source.marking)
-        part = _read(file, format, column, source.marking)
+        part = read_file(MappedFile(path), format, column, marking)
         column = part.column
         files += [(mapped, num_documents) for mapped in part.files]
         shards += part.shards
-        num_null += part.num_null
+        num_null += len(part.nulls)
         num_documents += sum(len(shard.begins) for shard in part.shards)
-    again = FileSource(tuple(paths), format, column, source.marking)
-    return OpenedFiles(shards, num_null, files, again)
+    return OpenedFiles(shards, num_null, files, FileSource(paths, format, column, marking))
 
 
-def _read(file: MappedFile, format: str, column: str | None, marking: Marking) -> SourceShards:
+def resolve(source: FileSource) -> FileSource:
+    """Return the source with the files of its directories, in order, and their format.
+
+    Raises:
+        FileNotFoundError: There is no file at a path.
+        CorpusError: The format cannot be told.
+        ArgumentError: An argument does not apply to the format.
+    """
+    paths = tuple(file for path in source.paths for file in _expand(path, source.format))
+    format = source.format or _format_of(MappedFile(paths[0]))
+    _check_arguments(format, source.column, source.marking)
+    return source._replace(paths=paths, format=format)
+
+
+def files_behind(path: str, format: str) -> list[str]:
+    """Return every file that a resolved path stands for, itself first."""
+    if format == "megatron":
+        return [path, str(Path(path).with_suffix(".bin"))]
+    return [path, path + ".index"] if format == "datatrove" else [path]
+
+
+def read_file(file: MappedFile, format: str, column: str | None, marking: Marking) -> SourceShards:
+    """Return the documents of one file of a known format.
+
+    Raises:
+        CorpusError: It is damaged or of another format.
+    """
     if format == "arrow":
         from datacursor import arrow
 

@@ -45,6 +45,12 @@ def data_files(folder: str) -> list[str] | None:
     return None
 
 
+def is_plain_name(name: str) -> bool:
+    """Return whether a name, joined to a folder, is a file directly inside it on every system."""
+    leaves_folder = any(letter in name for letter in "/\\:")  # a colon: Windows' drives
+    return name.isprintable() and name not in {"", ".", ".."} and not leaves_folder
+
+
 def _listed_files(folder: str, manifest: str) -> list[str]:
     state = _read(manifest)
     if state.get("_indices_data_files"):
@@ -64,13 +70,11 @@ def _listed_files(folder: str, manifest: str) -> list[str]:
 
 def _checked_name(entry: Any, manifest: str) -> str:
     name = entry.get("filename") if isinstance(entry, dict) else entry
-    if isinstance(name, str) and name.isprintable() and name not in {"", ".", ".."}:
-        leaves_folder = any(letter in name for letter in "/\\:")  # a colon: Windows' drives
-        if not leaves_folder:
-            return name
-    raise CorpusError(
-        f"{manifest}: filename is {name!r}, expected the plain name of a file in its folder"
-    )
+    if not isinstance(name, str) or not is_plain_name(name):
+        raise CorpusError(
+            f"{manifest}: filename is {name!r}, expected the plain name of a file in its folder"
+        )
+    return name
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from datacursor.shards import IntArray, TokenShard
+from datacursor.shards import TokenShard, join_documents
 
 NUM_BYTES = 16
 WHOLE_TOKENS = 2**20  # corpora up to this many tokens are hashed whole
@@ -134,14 +134,4 @@ class TokenStream:
         ends = shard.ends[low:high].astype(np.int64)
         begins[0] = ends[0] - (int(self._stops[low]) - first)
         ends[-1] -= int(self._stops[high - 1]) - stop
-        return _join(shard.tokens, begins, ends).astype(np.int64, copy=False)
-
-
-def _join(tokens: IntArray, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> IntArray:
-    """Return ``tokens[begins[i]:ends[i]]`` for every i, one after another."""
-    if np.array_equal(begins[1:], ends[:-1]):
-        return tokens[begins[0] : ends[-1]]
-    lengths = ends - begins
-    places = np.repeat(ends - np.cumsum(lengths), lengths)
-    places += np.arange(len(places))
-    return tokens[places]
+        return join_documents(shard.tokens, begins, ends).astype(np.int64, copy=False)

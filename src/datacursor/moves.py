@@ -102,6 +102,13 @@ def stretches_of(cursor: Cursor, layout: Layout, reach: Reach) -> list[Stretch]:
     return [part for part in stretches if layout.num_micro_batches(part.stop - part.first) > 0]
 
 
+def num_micro_batches_left(cursor: Cursor, contributions: Contributions, layout: Layout) -> int:
+    """Return the micro-batches per rank left in the cursor's epoch, deferred ones included."""
+    whole = Reach(contributions.num_positions(cursor), is_end=True)
+    parts = stretches_of(cursor, layout, whole)
+    return sum(layout.num_micro_batches(part.stop - part.first) for part in parts)
+
+
 def open_stretch(first: int, layout: Layout, reach: Reach) -> Stretch:
     """Return the stretch from `first` on; in whole rounds while its end is not known."""
     stop = reach.stop

@@ -22,6 +22,8 @@ from datacursor.mapped_file import MappedFile
 
 IntArray: TypeAlias = NDArray[np.integer[Any]]
 
+NO_NULLS: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
 
 class TokenShard(NamedTuple):
     """Documents over one flat token array.
@@ -46,13 +48,13 @@ class SourceShards(NamedTuple):
 
     Attributes:
         shards: In order; stretches without documents are left out.
-        num_null: Number of null documents; they count as empty ones.
+        nulls: Numbers of the null documents within the source, rising; they count as empty ones.
         column: Name of the column that was read, None where there are no columns.
         files: Every file that was read, that of the tokens last; none for an object.
     """
 
     shards: list[TokenShard]
-    num_null: int = 0
+    nulls: NDArray[np.int64] = NO_NULLS
     column: str | None = None
     files: tuple[MappedFile, ...] = ()
 
@@ -66,6 +68,20 @@ def shard_from_offsets(tokens: IntArray, offsets: NDArray[np.int64]) -> TokenSha
     """
     aligned = tokens if tokens.flags.aligned else tokens.copy()
     return TokenShard(aligned, offsets[:-1], offsets[1:])
+
+
+def join_documents(
+    tokens: IntArray, begins: NDArray[np.int64], ends: NDArray[np.int64]
+) -> IntArray:
+    """Return ``tokens[begins[i]:ends[i]]`` for every i, one after another; viewed if they are."""
+    if len(begins) == 0:
+        return tokens[:0]
+    if np.array_equal(begins[1:], ends[:-1]):
+        return tokens[begins[0] : ends[-1]]
+    lengths = ends - begins
+    places = np.repeat(ends - np.cumsum(lengths), lengths)
+    places += np.arange(len(places))
+    return tokens[places]
 
 
 def check_extents(shard: TokenShard, where: str, first_row: int = 0) -> None:

@@ -7,7 +7,7 @@ and what the whole says (the fingerprint); it knows no order, no rows and no cur
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from datacursor.errors import ArgumentError, CorpusError
 from datacursor.fingerprint import Progress, fingerprint_shards
 from datacursor.flat import Marking
 from datacursor.mapped_file import MappedFile
+from datacursor.remote import localize
 from datacursor.shards import IntArray, TokenShard, shard_from_sequences
 
 __all__ = ["TokenCorpus", "TokenShard"]
@@ -95,6 +96,8 @@ class TokenCorpus:
         dtype: str | None = None,
         eot: int | None = None,
         eot_at: str | None = None,
+        cache_dir: str | os.PathLike[str] | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
     ) -> TokenCorpus:
         """Open a corpus.
 
@@ -109,7 +112,8 @@ class TokenCorpus:
                   a NumPy file, or tokens without a header; Parquet is decoded into memory;
                 - the path of a directory of such files of one format, read in order of name, or
                   of a Hugging Face data set saved to disk;
-                - a sequence of such paths, read as given.
+                - a sequence of such paths, read as given;
+                - in the place of a path, a URL that fsspec or pyarrow.fs reads.
             column: Name of the token column. None takes the only column of integer lists, else
                 the only such column called input_ids, tokens or token_ids.
             format: "memory", "arrow", "parquet", "megatron", "datatrove", "llm.c", "npy" or
@@ -119,6 +123,11 @@ class TokenCorpus:
                 and needed by them. It stays a token of its document.
             eot_at: Where a document has it, "end" or "start". None for what the format does:
                 "start" in "llm.c", else "end".
+            cache_dir: A directory for what should happen once: Parquet is converted into mapped
+                files (see `convert`), remote files are downloaded. One process does it, others
+                wait; what is there is used as long as the source is the same.
+            progress: Called as progress("download", "write" or "verify", bytes done, bytes to do)
+                meanwhile.
 
         Raises:
             FileNotFoundError: There is no file at a path.
@@ -132,9 +141,18 @@ class TokenCorpus:
         if paths is not None:
             if format == "memory":
                 raise ArgumentError(f"format='memory' needs data, got a path: {source!r}")
-            absolute = tuple(str(Path(path).absolute()) for path in paths)
+            cache = None if cache_dir is None else Path(cache_dir).absolute()
+            local = (localize(path, cache, progress) for path in paths)
+            absolute = tuple(str(Path(path).absolute()) for path in local)
             files = FileSource(absolute, format, column, marking)
-            return cls._from_files(corpus_files.open_files(files))
+            if cache is None:
+                return cls._from_files(corpus_files.open_files(files))
+            from datacursor import corpus_cache
+
+            return cls._from_files(*corpus_cache.open_cached(files, cache, progress))
+        if cache_dir is not None:
+            kind = type(source).__name__
+            raise ArgumentError(f"cache_dir={str(cache_dir)!r} is for files, got {kind}")
         if marking != Marking():
             raise ArgumentError(f"dtype, eot and eot_at are for files, got {type(source).__name__}")
         is_arrow = _is_pyarrow(source)
@@ -144,7 +162,7 @@ class TokenCorpus:
             from datacursor import arrow
 
             part = arrow.shards_from_object(source, column)
-            return cls(part.shards, num_null=part.num_null)
+            return cls(part.shards, num_null=len(part.nulls))
         if column is not None:
             raise ArgumentError(f"a list of documents has no columns, got column={column!r}")
         shard, num_null = shard_from_sequences(_documents(source))

@@ -8,6 +8,7 @@ import datasets
 import pytest
 from corpus_writers import DOCUMENTS, documents_of
 
+from datacursor.conversion import convert
 from datacursor.errors import CorpusError
 from datacursor.tokens import TokenCorpus
 
@@ -41,3 +42,9 @@ def test_splits_saved_together(dataset: datasets.Dataset, tmp_path: Path) -> Non
 def test_exported_to_parquet(dataset: datasets.Dataset, tmp_path: Path) -> None:
     dataset.to_parquet(tmp_path / "a.parquet")
     assert documents_of(TokenCorpus.open(tmp_path / "a.parquet")) == DOCUMENTS
+
+
+def test_a_converted_corpus_is_a_data_set(dataset: datasets.Dataset, tmp_path: Path) -> None:
+    dataset.to_parquet(tmp_path / "a.parquet")
+    convert(tmp_path / "a.parquet", tmp_path / "out")
+    assert datasets.load_from_disk(str(tmp_path / "out"))["input_ids"][:] == DOCUMENTS

@@ -1,8 +1,9 @@
-"""The command `datacursor`: look at cursors and ledgers without the program that made them.
+"""The command `datacursor`: look at cursors and ledgers without their program, make corpora.
 
-find     cursors in files of any kind
-output   tables and JSON
-doctor, inspect, diff, ledger, items, instrument, verify_restart    the commands
+find       cursors in files of any kind
+output     tables and JSON
+progress   a bar, or a line now and then
+convert, diff, doctor, inspect, instrument, items, ledger, tokenize, verify_restart   the commands
 
 Nothing is imported before a command needs it, so a token is read in about a tenth of a second.
 """
@@ -17,12 +18,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from datacursor import _core
+from datacursor.cli.convert import add_convert
 from datacursor.cli.diff import add_diff
 from datacursor.cli.doctor import add_doctor
 from datacursor.cli.inspect import add_inspect
 from datacursor.cli.instrument import add_instrument
 from datacursor.cli.items import add_items
 from datacursor.cli.ledger import add_ledger
+from datacursor.cli.tokenize import add_tokenize
 from datacursor.cli.verify_restart import add_verify_restart
 from datacursor.errors import DataCursorError
 
@@ -33,6 +36,8 @@ _COMMANDS = (
     add_ledger,
     add_verify_restart,
     add_instrument,
+    add_convert,
+    add_tokenize,
     add_doctor,
 )
 _USAGE = 64  # EX_USAGE of sysexits.h; 2 says that something could not be told
@@ -74,7 +79,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="datacursor", description="Look at cursors and ledgers of training runs.")
+    parser = _Parser(
+        prog="datacursor", description="Look at cursors and ledgers of training runs; make corpora."
+    )
     parser.add_argument("--version", action="version", version=f"datacursor {_core.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in _COMMANDS:
