@@ -18,6 +18,7 @@ NEEDS = {
         "save_loop.py",
         "test_agreement.py",
         "test_best_fit_resume.py",
+        "test_block_mask.py",
         "test_checkpoint.py",
         "test_checkpoint_crash.py",
         "test_checkpoint_kills.py",
@@ -37,6 +38,8 @@ NEEDS = {
         "test_packing_plans.py",
         "test_protect.py",
         "test_refusals.py",
+        "test_row_buffers.py",
+        "test_row_format.py",
         "test_rows.py",
         "test_sample_seeded.py",
         "test_sampler.py",
@@ -46,6 +49,7 @@ NEEDS = {
         "test_schedule.py",
         "test_sharded.py",
         "test_streams.py",
+        "test_token_column.py",
         "test_trace.py",
         "test_training_state.py",
         "test_updates.py",
@@ -78,6 +82,7 @@ NEEDS = {
     "datatrove": ["peers/test_datatrove_writer.py"],
     "megatron": ["peers/test_megatron_writer.py"],
     "tokenizers": ["peers/test_tokenizers_files.py"],
+    "transformers": ["peers/test_transformers_batches.py"],
 }
 collect_ignore = [
     name

@@ -25,7 +25,7 @@ PYTHON_LAYERS = (
     {"_core"},
     {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "mapped_file"},
     {"file_lock"},
-    {"cursor", "order", "plan_file", "row_block", "shards"},
+    {"cursor", "order", "plan_file", "row_block", "row_index", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
     {"arrow", "contributions", "dataset_folder", "datasets", "datatrove", "fingerprint", "flat"}
@@ -46,7 +46,8 @@ PYTHON_LAYERS = (
     {"texts"},
     {"conversion"},
     {"corpus_cache", "text_corpus"},
-    {"plan", "sampler", "tokens"},
+    {"block_mask", "plan", "row_buffers", "row_format", "sampler", "tokens"},
+    {"token_column"},
     {"rows"},
     {"packing", "rng", "worker_streams"},
     {"instrument", "loader", "sample_seeded"},
@@ -98,15 +99,19 @@ PYTHON_LAYERS = (
 NEED_TORCH = (
     {
         "agreement",
+        "block_mask",
         "committing",
         "datasets",
         "issuing",
         "layout",
         "loader",
         "packing",
+        "row_buffers",
+        "row_format",
         "rows",
         "sample_seeded",
         "sampler",
+        "token_column",
     }
     | {"state", "updates", "worker_streams"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}

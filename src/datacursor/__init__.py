@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datacursor import recovery as recovery
+    from datacursor.block_mask import segment_block_mask as segment_block_mask
+    from datacursor.block_mask import segment_mask as segment_mask
     from datacursor.block_shuffle import BlockShuffle as BlockShuffle
     from datacursor.conversion import convert as convert
     from datacursor.cursor import Cursor as Cursor
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from datacursor.sampler import CursorSampler as CursorSampler
     from datacursor.subset import Subset as Subset
     from datacursor.text_corpus import tokenize as tokenize
+    from datacursor.token_column import TokenColumn as TokenColumn
     from datacursor.tokens import TokenCorpus as TokenCorpus
     from datacursor.weighted import Weighted as Weighted
 
@@ -89,12 +92,15 @@ _MODULE_OF = {
     "Shuffle": "order",
     "StaleIteratorError": "errors",
     "Subset": "subset",
+    "TokenColumn": "token_column",
     "TokenCorpus": "tokens",
     "Weighted": "weighted",
     "__version__": "_core",
     "convert": "conversion",
     "sample_generator": "rng",
     "sample_seed": "rng",
+    "segment_block_mask": "block_mask",
+    "segment_mask": "block_mask",
     "tokenize": "text_corpus",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both
