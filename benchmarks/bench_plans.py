@@ -7,6 +7,7 @@ Times are of the processor, over all threads: waiting for others on the machine 
 
 from __future__ import annotations
 
+import pickle
 import sys
 import time
 import tracemalloc
@@ -124,12 +125,17 @@ def check_places(plan: dc.PackingPlan) -> None:
 def resumes(plan: dc.PackingPlan) -> float:
     """Return the best time from a reader to its row, in windows that are not packed yet."""
     readers = [(row, plan.reader_of(EPOCH, row)) for row in _places(plan)[:MAX_RESUMES]]
-    calls = []
+    fresh = pickle.loads(pickle.dumps(plan))
+    calls: list[float] = []
+    packed: set[int] = set()  # places of readers; of best_fit: windows
     for row, reader in readers:
+        if reader.position in packed:
+            continue
+        packed |= {reader.position, reader.position + 1}
         if plan.packing == "best_fit":
             time.sleep(PAUSE_SECONDS)  # the window after the last one is packed meanwhile
         start = time.process_time()
-        plan.rows_from(EPOCH, reader, row, 1)
+        fresh.rows_from(EPOCH, reader, row, 1)
         calls.append(time.process_time() - start)
     return min(calls)
 
