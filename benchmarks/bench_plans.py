@@ -182,10 +182,10 @@ def claims(found: Figures, small: Figures, times: int, *, is_check: bool) -> lis
         report.at_most("packing / NumPy's gather and sort", found.counted / found.numpy, 1.0),
         report.at_most("resume / planning a window", found.resumed / found.window, 3.0),
         report.at_most(
-            f"concat row, {times} x the documents", found.concat_row / small.concat_row, 4.0
+            f"concat row, {times} x the documents", found.concat_row / small.concat_row, 10.0
         ),
         report.at_most(
-            f"chunk row, {times} x the documents", found.chunk_row / small.chunk_row, 4.0
+            f"chunk row, {times} x the documents", found.chunk_row / small.chunk_row, 10.0
         ),
         report.at_most("bytes a document, concat", found.table_bytes, 0.01),
     ]
