@@ -246,6 +246,15 @@ def test_bad_epochs_before_the_save_count(is_restored: bool, rates: list[float])
     assert [groups[0][0] for groups in resumed.run(4)] == rates
 
 
+def test_a_whole_number_may_become_a_fraction() -> None:
+    run = Schedule(SCHEDULERS["ReduceLROnPlateau"], rate=1)
+    run.run(5)
+    assert run.optimizer.param_groups[0]["lr"] == 0.5
+    resumed = Schedule(SCHEDULERS["ReduceLROnPlateau"], rate=1)
+    resumed.state.load_state_dict(through_file(run.state.state_dict()))
+    assert resumed.optimizer.param_groups[0]["lr"] == 0.5
+
+
 # -- refusals
 
 

@@ -8,6 +8,7 @@ saved in, or the load is refused before anything has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -226,7 +227,8 @@ class OptimizerState:
             for group, inside in zip(options, names, strict=True)
         ]
         by_number = {number_of[name]: entry for name, entry in state.items()}
-        self.optimizer.load_state_dict({"state": {**by_number, **shared}, "param_groups": groups})
+        entries = {**by_number, **deepcopy(dict(shared))}
+        self.optimizer.load_state_dict({"state": entries, "param_groups": groups})
         for group, before in zip(self.optimizer.param_groups, built, strict=True):
             if "param_names" not in before:
                 group.pop("param_names", None)

@@ -176,7 +176,8 @@ _no_step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
 
 def _parts(scheduler: LRScheduler) -> list[LRScheduler]:
     """Return the schedulers that a scheduler is made of."""
-    return list(getattr(scheduler, "_schedulers", ()))
+    parts = getattr(scheduler, "_schedulers", ())
+    return [part for part in parts if isinstance(part, LRScheduler)]
 
 
 def _foreign_methods(scheduler: LRScheduler) -> Iterator[MethodType]:
