@@ -525,6 +525,39 @@ def test_a_loader_stands_for_its_sampler() -> None:
     assert (program.sampler.cursor.epoch, program.sampler.cursor.position) == (3, 4)
 
 
+def test_rows_of_packed_tokens_go_on_inside_an_update() -> None:
+    def make(seq_len: int = 4) -> tuple[dc.PackedSampler, TrainingState]:
+        corpus = dc.TokenCorpus.open([[number] * 7 for number in range(1, 9)])
+        rows = dc.PackedSampler(
+            corpus, seq_len=seq_len, batch_size=1, packing="concat", accumulation_steps=3, seed=5
+        )
+        model = nn.Linear(1, 1)
+        return rows, TrainingState(model=model, sampler=rows, save_gradients=True)
+
+    def deliver(rows: dc.PackedSampler, count: int) -> list[Any]:
+        batches = []
+        for batch in dc.CursorLoader(rows.dataset, sampler=rows):
+            batches.append(batch["input_ids"].tolist())
+            if len(batches) in (3, 6):
+                rows.commit()
+            if len(batches) == count:
+                break
+        return batches
+
+    unbroken = deliver(make()[0], 6)
+    rows, state = make()
+    assert deliver(rows, 5) == unbroken[:5]
+    state.model.weight.grad = torch.ones(1, 1)  # of the last two
+    kept = saved(state)
+    resumed, restored = make()
+    restored.load_state_dict(kept)
+    assert resumed.cursor.pending == 2
+    assert deliver(resumed, 1) == unbroken[5:]
+    refusing = make(seq_len=5)[1]
+    with refusal(dc.CursorMismatchError, "seq_len", "4", "5", state=refusing):
+        refusing.load_state_dict(kept)
+
+
 def test_parts_that_cannot_be_saved_safely_are_refused_at_the_save() -> None:
     class Opaque(Counter):
         def state_dict(self) -> dict[str, Any]:

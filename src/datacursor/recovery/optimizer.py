@@ -141,6 +141,7 @@ class OptimizerState:
             state_dict: What `state_dict()` returned.
             driven: Options that a scheduler drives.
         """
+        self._allowance = Allowance(self._allowance.names)
         self._require_readable(state_dict)
         rename = as_function(self._rename)
         saved_groups = [[rename(name) for name in group["names"]] for group in state_dict["groups"]]
@@ -170,7 +171,7 @@ class OptimizerState:
 
     @property
     def accepted(self) -> frozenset[str]:
-        """Options that differed from a saved run's and were accepted."""
+        """Options that differed from the saved run's at the last load, and were accepted."""
         return self._allowance.used
 
     def renamed(self, state_dict: Mapping[str, Any]) -> dict[str, str]:
