@@ -129,6 +129,15 @@ def test_every_scheduler_goes_on_bitwise(name: str, *, adam: bool) -> None:
         assert resumed.run(12 - number) == seen[number:]
 
 
+def test_milestones_stay_countable() -> None:
+    run, resumed = Schedule(SCHEDULERS["MultiStepLR"]), Schedule(SCHEDULERS["MultiStepLR"])
+    state = run.state.state_dict()
+    assert type(state["scheduler"]["scheduler"]["state"]["milestones"]) is dict
+    resumed.state.load_state_dict(through_file(state))
+    assert isinstance(resumed.scheduler, lr_scheduler.MultiStepLR)
+    assert sorted(resumed.scheduler.milestones.elements()) == [2, 5, 5, 7]
+
+
 def test_learning_rates_in_tensors_are_scheduled_too() -> None:
     run = Schedule(exponential, rate=torch.tensor(0.5), adam=True)
     run.run(3)

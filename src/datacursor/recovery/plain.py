@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from types import NoneType
 from typing import Any
 
@@ -26,8 +25,6 @@ def plain(path: str, value: object) -> Any:
     """
     if isinstance(value, torch.Tensor):
         return value.detach()
-    if isinstance(value, Counter):  # as MultiStepLR keeps its milestones
-        return Counter(value)
     if isinstance(value, dict):
         return {key: plain(f"{path}/{key}", item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
