@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ class ParameterNames:
             for number, group in enumerate(self._parameters())
         ]
         names = [name for group in groups for name in group]
-        duplicates = sorted({name for name in names if names.count(name) > 1})
+        duplicates = [name for name, count in Counter(names).items() if count > 1]
         if duplicates:
             raise AssociationError(
                 f"two parameters of one optimizer are named alike: {listed(duplicates)}; give "

@@ -60,8 +60,8 @@ def merge_options(
                 raise OptionError(
                     refusal(
                         f"option {name!r} of {thing}",
-                        before,
-                        now,
+                        _shown(before),
+                        _shown(now),
                         f"pass allow_changed={{{name!r}}} to go on with the run's",
                     )
                 )
@@ -84,12 +84,17 @@ def put_in_place(group: dict[str, Any], built: Mapping[str, Any]) -> None:
             group[name] = value
 
 
+def _shown(value: object) -> str:
+    return _ABSENT if value is _ABSENT else repr(value)
+
+
 def _equal(a: object, b: object) -> bool:
     return digest_tree(plain("option", a)) == digest_tree(plain("option", b))
 
 
 def _may_drift(name: str, before: Any, now: Any) -> bool:
     """Whether a scheduler can have led from one value to the other."""
-    if type(before) is not type(now):
+    kinds = {isinstance(value, torch.Tensor) for value in (before, now)}
+    if before is _ABSENT or now is _ABSENT or len(kinds) > 1:
         return False
     return name != "betas" or _equal(before[1:], now[1:])  # the first alone is driven

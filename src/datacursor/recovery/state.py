@@ -50,7 +50,8 @@ from datacursor.recovery.schedule import ScheduleState
 from datacursor.recovery.streams import RNGState
 from datacursor.state import cursor_of
 
-Changes = list[Callable[[], None]]
+Change = Callable[[], None]
+Changes = list[Change]
 
 _load_post_hooks: OrderedDict[int, Callable[[TrainingState], None]] = OrderedDict()
 
@@ -210,9 +211,8 @@ class TrainingState:
             MidUpdateError: It holds an open update of another layout. Nothing has changed.
         """
         require_readable(state_dict)
-        restore_rng = self.rng.prepare(state_dict["rng"])
         with self.rng.fork():
-            changes, report = self._prepare(state_dict)
+            changes, restore_rng, report = self._prepare(state_dict)
             for change in changes:
                 change()
         restore_rng()
@@ -220,9 +220,10 @@ class TrainingState:
             hook(self)
         return report
 
-    def _prepare(self, saved: Mapping[str, Any]) -> tuple[Changes, RestoreReport]:
-        """Return what restores everything, in order, and what may be claimed then."""
+    def _prepare(self, saved: Mapping[str, Any]) -> tuple[Changes, Change, RestoreReport]:
+        """Return what restores everything, in order, then the streams, and the claim."""
         allowance = Allowance(self._allow_changed)
+        restore_rng = self.rng.prepare(saved["rng"], allowance)
         restore_sampler, other_samples = self._prepare_sampler(saved["sampler"])
         changes = [
             self._prepare_extras(saved),
@@ -249,9 +250,10 @@ class TrainingState:
             accepted=sorted(accepted),
             other_samples=bool(other_samples),
         )
-        return changes, RestoreReport(
+        report = RestoreReport(
             claim, tuple(differences), self._renamed(saved), (*sorted(accepted), *other_samples)
         )
+        return changes, restore_rng, report
 
     def _prepare_optimizers(self, saved: Mapping[str, Any], allowance: Allowance) -> Changes:
         """Check optimizers and schedulers together, as schedulers write options of optimizers."""
@@ -270,13 +272,13 @@ class TrainingState:
             changes.append(schedule.prepare(schedules[name], options, allowance))
         return changes
 
-    def _prepare_sampler(self, saved: Any) -> tuple[Callable[[], None], tuple[str, ...]]:
+    def _prepare_sampler(self, saved: Any) -> tuple[Change, tuple[str, ...]]:
         require_both("sampler", saved, self.sampler)
         if self._cursor_sampler is None:
             return _change_nothing, ()
         return prepare_sampler(self._cursor_sampler, saved, self._allow_changed)
 
-    def _prepare_loop(self, saved: Mapping[str, Any]) -> Callable[[], None]:
+    def _prepare_loop(self, saved: Mapping[str, Any]) -> Change:
         require_both("loop", saved["loop"], self.loop)
         if self.loop is None:
             return _change_nothing
@@ -285,13 +287,13 @@ class TrainingState:
             require_same_place(saved["sampler"], saved["loop"])
         return change
 
-    def _prepare_gradients(self, saved: Mapping[str, Any]) -> Callable[[], None]:
+    def _prepare_gradients(self, saved: Mapping[str, Any]) -> Change:
         has_cursor = self._cursor_sampler is not None
         pending = cursor_of(saved["sampler"]).pending if has_cursor else 0
         parameters = dict(self._named_parameters())
         return prepare_gradients(parameters, saved["gradients"], pending, self._rename)
 
-    def _prepare_extras(self, saved: Mapping[str, Any]) -> Callable[[], None]:
+    def _prepare_extras(self, saved: Mapping[str, Any]) -> Change:
         states = dict(saved["extra"])
         require_same_names("extra states", states, self._parts | self._modules, CheckpointError)
         parts = dict(self._parts)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from datacursor.errors import ArgumentError, CheckpointError, RNGMismatchError
+from datacursor.recovery.allowance import Allowance
 from datacursor.recovery.generators import (
     LegacyNumpyStream,
     PythonStream,
@@ -76,8 +77,15 @@ class RNGState:
         """
         self.prepare(state_dict)()
 
-    def prepare(self, state_dict: Mapping[str, Any]) -> Callable[[], None]:
-        """Check saved streams and return what puts them back."""
+    def prepare(
+        self, state_dict: Mapping[str, Any], allowance: Allowance | None = None
+    ) -> Callable[[], None]:
+        """Check saved streams and return what puts them back.
+
+        Args:
+            state_dict: What `state_dict()` returned.
+            allowance: Names of streams that may differ; they are left as they are.
+        """
         version = state_dict.get("version")
         if version != RNG_VERSION:
             raise RNGMismatchError(
@@ -87,15 +95,17 @@ class RNGState:
         if not isinstance(saved, Mapping):
             raise CheckpointError("checkpoint is incomplete: rng lacks ['streams']")
         streams = self._streams(saved)
-        _require_same_streams(
+        different = _differences(
             {name: entry["kind"] for name, entry in saved.items()},
             {name: stream.kind for name, stream in streams.items()},
+            Allowance() if allowance is None else allowance,
         )
-        for name, stream in streams.items():
+        same = {name: stream for name, stream in streams.items() if name not in different}
+        for name, stream in same.items():
             _require_intact(name, stream, saved[name]["state"])
 
         def put_back() -> None:
-            for name, stream in streams.items():
+            for name, stream in same.items():
                 stream.set(saved[name]["state"])
 
         return put_back
@@ -129,14 +139,18 @@ def _require_intact(name: str, stream: Stream, state: object) -> None:
         raise CheckpointError(f"the state of random stream {name!r} is damaged: {error}") from error
 
 
-def _require_same_streams(saved: dict[str, str], present: dict[str, str]) -> None:
-    for name in dict.fromkeys((*saved, *present)):
-        if saved.get(name) != present.get(name):
+def _differences(saved: dict[str, str], present: dict[str, str], allowance: Allowance) -> set[str]:
+    """Return the names of streams that differ; one that may not is refused."""
+    names = {name for name in (*saved, *present) if saved.get(name) != present.get(name)}
+    for name in sorted(names):
+        if not allowance.accepts(name):
             raise RNGMismatchError(
                 refusal(
                     f"random stream {name!r}",
                     saved.get(name, "absent"),
                     present.get(name, "absent"),
-                    "restore with the generators and devices of the saved run",
+                    "restore with the generators and devices of the saved run, or pass "
+                    f"allow_changed={{{name!r}}} to leave the stream as it is",
                 )
             )
+    return names
