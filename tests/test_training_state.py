@@ -683,6 +683,7 @@ def test_accepted_differences_lower_the_claim() -> None:
     other = Program(sampling={"seed": 8}, allow_changed={"seed", "growth_interval"})
     report = other.state.load_state_dict(state)
     assert (report.claim, report.accepted) == ("none", ("seed",))
+    assert Program(sampling={"seed": 8}).restore(saved(other.state)) == BITWISE
     other = Program(allow_changed={"shuffle"})
     other.state.rng = RNGState(augment=other.augment)
     report = other.state.load_state_dict(state)
