@@ -460,6 +460,8 @@ def test_an_accepted_option_is_the_runs() -> None:
     state.load_state_dict(saved)
     assert state.accepted == {"weight_decay"}
     assert other.optimizer.param_groups[0]["weight_decay"] == 0.25
+    state.load_state_dict(state.state_dict())
+    assert state.accepted == frozenset()
 
 
 def test_capturable_is_an_option_like_any_other() -> None:

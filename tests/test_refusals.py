@@ -75,6 +75,10 @@ def options(**changed: Any) -> dict[str, Any]:
     return {"optimizer": lambda model: two_groups(model, lambda p: adamw(p, **changed))}
 
 
+def slow_start(model: nn.Module) -> torch.optim.Optimizer:
+    return two_groups(model, lambda parameters: torch.optim.AdamW(parameters, lr=0.05))
+
+
 def schedule(make: Callable[[Any], Any]) -> dict[str, Any]:
     return {"scheduler": make}
 
@@ -105,6 +109,7 @@ RUNS: list[tuple[dict[str, Any], type[Exception], tuple[str, ...]]] = [
         dc.OptionError,
         ("class of optimizer", "torch.AdamW", "torch.SGD"),
     ),
+    ({"optimizer": slow_start}, dc.OptionError, ("'initial_lr' of group 0", "0.1", "0.05")),
     (options(eps=1e-6), dc.OptionError, ("'eps' of group 0", "1e-08", "1e-06")),
     (options(betas=(0.8, 0.999)), dc.OptionError, ("'betas'", "(0.9, 0.999)", "(0.8, 0.999)")),
     (options(fused=True), dc.OptionError, ("'fused'", "None", "True")),

@@ -129,6 +129,15 @@ def test_every_scheduler_goes_on_bitwise(name: str, *, adam: bool) -> None:
         assert resumed.run(12 - number) == seen[number:]
 
 
+def test_milestones_stay_countable() -> None:
+    run, resumed = Schedule(SCHEDULERS["MultiStepLR"]), Schedule(SCHEDULERS["MultiStepLR"])
+    state = run.state.state_dict()
+    assert type(state["scheduler"]["scheduler"]["state"]["milestones"]) is dict
+    resumed.state.load_state_dict(through_file(state))
+    assert isinstance(resumed.scheduler, lr_scheduler.MultiStepLR)
+    assert sorted(resumed.scheduler.milestones.elements()) == [2, 5, 5, 7]
+
+
 def test_learning_rates_in_tensors_are_scheduled_too() -> None:
     run = Schedule(exponential, rate=torch.tensor(0.5), adam=True)
     run.run(3)
@@ -244,6 +253,15 @@ def test_bad_epochs_before_the_save_count(is_restored: bool, rates: list[float])
     if is_restored:
         resumed.state.load_state_dict(through_file(run.state.state_dict()))
     assert [groups[0][0] for groups in resumed.run(4)] == rates
+
+
+def test_a_whole_number_may_become_a_fraction() -> None:
+    run = Schedule(SCHEDULERS["ReduceLROnPlateau"], rate=1)
+    run.run(5)
+    assert run.optimizer.param_groups[0]["lr"] == 0.5
+    resumed = Schedule(SCHEDULERS["ReduceLROnPlateau"], rate=1)
+    resumed.state.load_state_dict(through_file(run.state.state_dict()))
+    assert resumed.optimizer.param_groups[0]["lr"] == 0.5
 
 
 # -- refusals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import random
 from typing import Any
 
@@ -210,7 +211,7 @@ class Accumulating:
 
     def __init__(self, *, batch_size: int = 1, save_gradients: bool = True) -> None:
         self.weight = parameter(1.0)
-        self.optimizer = torch.optim.SGD([self.weight], lr=0.1)
+        self.optimizer: torch.optim.Optimizer = torch.optim.SGD([self.weight], lr=0.1)
         self.sampler = dc.CursorSampler(
             20, batch_size=batch_size, shuffle=False, accumulation_steps=4
         )
@@ -300,6 +301,46 @@ def test_a_gradient_of_zero_is_not_a_missing_one(set_to_none: bool) -> None:
     train(model, state, 1)
     train(other, resumed, 1)
     assert fingerprint(resumed) == fingerprint(state)
+
+
+def test_sparse_gradients_of_an_open_update_go_on_too() -> None:
+    class Sparse(Accumulating):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(4, 2, sparse=True)
+            with torch.no_grad():
+                self.table.weight.fill_(1.0)
+            self.optimizer = torch.optim.SparseAdam(self.table.parameters(), lr=0.1)
+            self.state = TrainingState(
+                model=self.table,
+                optimizer=self.optimizer,
+                sampler=self.sampler,
+                save_gradients=True,
+            )
+
+        def run(self, micro_batches: int) -> None:
+            for number, batch in enumerate(self.loader, 1):
+                torch.autograd.backward(self.table(batch % 4).square().sum())
+                if self.loader.ends_update:
+                    self.optimizer.step()
+                    self.optimizer.zero_grad(set_to_none=False)
+                    self.sampler.commit()
+                if number == micro_batches:
+                    return
+
+    run, resumed = Sparse(), Sparse()
+    run.run(6)
+    resumed.state.load_state_dict(saved(run.state))
+    resumed.run(2)
+    unbroken = Sparse()
+    unbroken.run(8)
+    assert unbroken.state.state_dict()["gradients"]["names"] == []  # all are zero and sparse
+    unbroken.optimizer.zero_grad()
+    resumed.optimizer.zero_grad()
+    assert digest_tree(resumed.state.state_dict()["optimizer"]) == digest_tree(
+        unbroken.state.state_dict()["optimizer"]
+    )
+    assert torch.equal(resumed.table.weight, unbroken.table.weight)
 
 
 # -- models and optimizers
@@ -484,13 +525,53 @@ def test_a_loader_stands_for_its_sampler() -> None:
     assert (program.sampler.cursor.epoch, program.sampler.cursor.position) == (3, 4)
 
 
+def test_rows_of_packed_tokens_go_on_inside_an_update() -> None:
+    def make(seq_len: int = 4) -> tuple[dc.PackedSampler, TrainingState]:
+        corpus = dc.TokenCorpus.open([[number] * 7 for number in range(1, 9)])
+        rows = dc.PackedSampler(
+            corpus, seq_len=seq_len, batch_size=1, packing="concat", accumulation_steps=3, seed=5
+        )
+        model = nn.Linear(1, 1)
+        return rows, TrainingState(model=model, sampler=rows, save_gradients=True)
+
+    def deliver(rows: dc.PackedSampler, count: int) -> list[Any]:
+        batches = []
+        for batch in dc.CursorLoader(rows.dataset, sampler=rows):
+            batches.append(batch["input_ids"].tolist())
+            if len(batches) in (3, 6):
+                rows.commit()
+            if len(batches) == count:
+                break
+        return batches
+
+    unbroken = deliver(make()[0], 6)
+    rows, state = make()
+    assert deliver(rows, 5) == unbroken[:5]
+    state.model.weight.grad = torch.ones(1, 1)  # of the last two
+    kept = saved(state)
+    resumed, restored = make()
+    restored.load_state_dict(kept)
+    assert resumed.cursor.pending == 2
+    assert deliver(resumed, 1) == unbroken[5:]
+    refusing = make(seq_len=5)[1]
+    with refusal(dc.CursorMismatchError, "seq_len", "4", "5", state=refusing):
+        refusing.load_state_dict(kept)
+
+
 def test_parts_that_cannot_be_saved_safely_are_refused_at_the_save() -> None:
     class Opaque(Counter):
         def state_dict(self) -> dict[str, Any]:
             return {"value": [{1, 2}]}
 
+    class Level(int, enum.Enum):
+        LOW = 1
+
     with refusal(TypeError, "part/value/0", "set"):
         TrainingState(model=Net(), part=Opaque()).state_dict()
+    counter = Counter()
+    counter.value = Level.LOW
+    with refusal(TypeError, "part/value", "Level"):
+        TrainingState(model=Net(), part=counter).state_dict()
     with refusal(TypeError, "part", "state_dict()"):
         TrainingState(model=Net(), part=object())
     with refusal(TypeError, "optimizer", "Counter"):
@@ -501,6 +582,29 @@ def test_scalars_of_numpy_are_saved_as_numbers() -> None:
     counter = Counter()
     counter.value = np.int64(7)  # type: ignore[assignment]  # what is tested
     assert saved(TrainingState(model=Net(), part=counter))["extra"]["part"] == {"value": 7}
+
+
+def test_a_modules_own_state_is_checked_and_restored() -> None:
+    class Stateful(nn.Linear):
+        def __init__(self) -> None:
+            super().__init__(2, 2)
+            self.extra: Any = {"calls": 0}
+
+        def get_extra_state(self) -> Any:
+            return self.extra
+
+        def set_extra_state(self, state: Any) -> None:
+            self.extra = state
+
+    model, other = Stateful(), Stateful()
+    model.extra = {"calls": np.int64(7)}
+    state = saved(TrainingState(model=model))
+    TrainingState(model=other).load_state_dict(state)
+    assert other.extra == {"calls": 7}
+    state["model"]["weight"] = 1.0
+    restoring = TrainingState(model=other)
+    with refusal(dc.AssociationError, "'weight'", "float", "Tensor", state=restoring):
+        restoring.load_state_dict(state)
 
 
 # -- claims

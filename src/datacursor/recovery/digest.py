@@ -23,7 +23,8 @@ def digest_tree(tree: object) -> dict[str, str]:
     a float by its eight bytes. Lists and tuples are alike.
 
     Args:
-        tree: Nested dicts, lists and tuples of tensors, numbers, text, bytes and None.
+        tree: Nested dicts, lists and tuples of tensors, numbers, text, bytes, None, torch's
+            dtypes and devices.
 
     Returns:
         Hexadecimal digests by path, such as "optimizer/state/0/exp_avg"; "" is the tree itself if
@@ -72,7 +73,7 @@ def _encode(path: str, leaf: object) -> tuple[str, Any]:
         return "float", struct.pack("<d", leaf)
     if isinstance(leaf, (bytes, bytearray)):
         return "bytes", leaf
-    if leaf is None or isinstance(leaf, (bool, int, str)):
+    if leaf is None or isinstance(leaf, (bool, int, str, torch.dtype, torch.device)):
         return type(leaf).__name__, str(leaf).encode("utf-8", "surrogatepass")
     raise TypeError(f"cannot digest {path!r}: {type(leaf).__name__}")
 

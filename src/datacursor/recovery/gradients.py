@@ -21,10 +21,9 @@ Parameters = Mapping[str, torch.Tensor]
 
 def hold_gradients(parameters: Parameters) -> bool:
     """Return whether any gradient is not zero; waits for the device."""
-    return any(
-        parameter.grad is not None and bool(parameter.grad.count_nonzero() > 0)
-        for parameter in parameters.values()
-    )
+    gradients = (one.grad for one in parameters.values() if one.grad is not None)
+    dense = (grad._values() if grad.is_sparse else grad for grad in gradients)
+    return any(bool(grad.count_nonzero() > 0) for grad in dense)
 
 
 def state_of_gradients(parameters: Parameters, pending: int) -> dict[str, Any]:
@@ -33,6 +32,10 @@ def state_of_gradients(parameters: Parameters, pending: int) -> dict[str, Any]:
     Args:
         parameters: Parameters by name.
         pending: Micro-batches in the open update; 0 between updates.
+
+    Returns:
+        The gradients of an open update as "values", and as "names" whose gradient is at least zero.
+        A sparse gradient of zero updates nothing, so it is as good as none.
     """
     present = {
         name: parameter.grad.detach()
@@ -41,7 +44,7 @@ def state_of_gradients(parameters: Parameters, pending: int) -> dict[str, Any]:
     }
     return {
         "pending": pending,
-        "names": list(present),
+        "names": [name for name, grad in present.items() if not grad.is_sparse],
         "values": present if pending > 0 else {},
     }
 

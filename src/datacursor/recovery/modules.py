@@ -12,7 +12,7 @@ from torch import nn
 from datacursor.errors import AssociationError
 from datacursor.recovery.naming import Rename, rename_keys
 from datacursor.recovery.plain import plain
-from datacursor.recovery.refusal import names_refusal
+from datacursor.recovery.refusal import names_refusal, refusal
 from datacursor.recovery.schema import require_same_parameter, schema_of
 
 
@@ -24,7 +24,7 @@ def state_of_module(thing: str, module: nn.Module) -> dict[str, Any]:
     """
     state = module.state_dict()
     for name, value in state.items():
-        plain(f"{thing}/{name}", value)
+        state[name] = plain(f"{thing}/{name}", value)
     return state
 
 
@@ -48,6 +48,10 @@ def prepare_module(
             names_refusal(f"parameters and buffers of {thing}", missing, unexpected)
         )
     for name, value in present.items():
+        if isinstance(value, torch.Tensor) != isinstance(values[name], torch.Tensor):
+            before, now = (type(one).__name__ for one in (values[name], value))
+            remedy = "build the model of the saved run"
+            raise AssociationError(refusal(f"type of {name!r} of {thing}", before, now, remedy))
         if isinstance(value, torch.Tensor):
             schema = schema_of(values[name], {})
             require_same_parameter(f"{name!r} of {thing}", schema, value, {})

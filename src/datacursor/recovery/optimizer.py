@@ -8,6 +8,7 @@ saved in, or the load is refused before anything has changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +141,7 @@ class OptimizerState:
             state_dict: What `state_dict()` returned.
             driven: Options that a scheduler drives.
         """
+        self._allowance = Allowance(self._allowance.names)
         self._require_readable(state_dict)
         rename = as_function(self._rename)
         saved_groups = [[rename(name) for name in group["names"]] for group in state_dict["groups"]]
@@ -169,7 +171,7 @@ class OptimizerState:
 
     @property
     def accepted(self) -> frozenset[str]:
-        """Options that differed from a saved run's and were accepted."""
+        """Options that differed from the saved run's at the last load, and were accepted."""
         return self._allowance.used
 
     def renamed(self, state_dict: Mapping[str, Any]) -> dict[str, str]:
@@ -226,7 +228,8 @@ class OptimizerState:
             for group, inside in zip(options, names, strict=True)
         ]
         by_number = {number_of[name]: entry for name, entry in state.items()}
-        self.optimizer.load_state_dict({"state": {**by_number, **shared}, "param_groups": groups})
+        entries = {**by_number, **deepcopy(dict(shared))}
+        self.optimizer.load_state_dict({"state": entries, "param_groups": groups})
         for group, before in zip(self.optimizer.param_groups, built, strict=True):
             if "param_names" not in before:
                 group.pop("param_names", None)

@@ -7,6 +7,7 @@ learning rates are computed on a shadow, when a state is saved and again before 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from types import MethodType, SimpleNamespace
@@ -103,13 +104,14 @@ class ScheduleState:
             ScheduleError: The learning rate restored, or one of the next ones, would differ.
         """
         shadow = self._shadow(groups)
-        shadow.load_state_dict(deepcopy(saved["state"]))
+        state = _as_held(self.scheduler.state_dict(), saved["state"])
+        shadow.load_state_dict(deepcopy(state))
         self._require_same_rates(
             "lr after restore", saved["lr"], [float(group["lr"]) for group in groups], allowance
         )
         what = f"next {_NUM_PREVIEWED} learning rates"
         self._require_same_rates(what, saved["next"], self._preview(shadow), allowance)
-        return lambda: self.scheduler.load_state_dict(deepcopy(saved["state"]))
+        return lambda: self.scheduler.load_state_dict(deepcopy(state))
 
     def _require_same_rates(
         self, what: str, saved: list[Any], present: list[Any], allowance: Allowance
@@ -160,6 +162,17 @@ class ScheduleState:
         return rates
 
 
+def _as_held(held: Any, saved: Any) -> Any:
+    """Return a saved state with its plain dicts as Counters where the scheduler holds these."""
+    if isinstance(held, Counter):
+        return Counter(saved)
+    if isinstance(held, dict) and isinstance(saved, dict):
+        return {key: _as_held(held.get(key), value) for key, value in saved.items()}
+    if isinstance(held, list) and isinstance(saved, list) and len(held) == len(saved):
+        return [_as_held(one, other) for one, other in zip(held, saved, strict=True)]
+    return saved
+
+
 def _step(shadow: Any) -> None:
     if isinstance(shadow, ReduceLROnPlateau):
         shadow.step(shadow.best)  # no better than the best: shows patience, factor and cooldown
@@ -176,7 +189,8 @@ _no_step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
 
 def _parts(scheduler: LRScheduler) -> list[LRScheduler]:
     """Return the schedulers that a scheduler is made of."""
-    return list(getattr(scheduler, "_schedulers", ()))
+    parts = getattr(scheduler, "_schedulers", ())
+    return [part for part in parts if isinstance(part, LRScheduler)]
 
 
 def _foreign_methods(scheduler: LRScheduler) -> Iterator[MethodType]:
