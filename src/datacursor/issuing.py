@@ -86,7 +86,7 @@ class _Issue:
         cursor = moves.stand_at(session.start, tracker.contributions, part.first)
         batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
         if tracker.marks_places and tracker.contributions.packing_id == 0:  # rows know theirs
-            batches = _with_places(batches, cursor, tracker.layout)
+            batches = _with_places(batches, session.start.epoch, part.first, tracker.layout)
         self._batches = islice(batches, num_behind, None)
         return True
 
@@ -103,12 +103,12 @@ class _Issue:
 
 
 def _with_places(
-    batches: Iterator[list[int]], cursor: Cursor, layout: Layout
+    batches: Iterator[list[int]], epoch: int, position: int, layout: Layout
 ) -> Iterator[list[int]]:
+    """Mark the batches of a stretch that begins at `position`."""
     for number, batch in enumerate(batches):
-        first = layout.first_of_rank(cursor.position, number)
-        places = enumerate(batch, first)
-        yield [IssuedIndex(index, cursor.epoch, position) for position, index in places]
+        places = enumerate(batch, layout.first_of_rank(position, number))
+        yield [IssuedIndex(index, epoch, place) for place, index in places]
 
 
 class SamplerIterator(chain[int]):
