@@ -140,25 +140,37 @@ def test_every_line_fits() -> None:
     assert lines[0].startswith("DIFFERENT (bitwise): killed at 3, update 4: optim")
 
 
-def test_a_cursor_is_shown_in_words() -> None:
-    token = Cursor(
-        order_id=1,
-        data_fingerprint=bytes(16),
-        plan_digest=bytes(16),
-        base_size=100,
-        seed=7,
-        epoch=1,
-        position=8,
-    ).token()
-    verdict = Verdict(
-        "DIFFERENT",
-        BITWISE,
-        "",
-        restarts=[make_restart(Difference(4, "cursor", "", token, "missing"))],
+def make_cursor(**changes: Any) -> Cursor:
+    cursor = Cursor(
+        order_id=1, data_fingerprint=bytes(16), plan_digest=bytes(16), base_size=100, seed=7
     )
-    _, _, expected, found, *_ = lines_of(verdict)
-    assert expected.startswith("  uninterrupted: epoch 1 ")
-    assert found == "  restarted:     missing"
+    return cursor.replace(epoch=1, position=8, **changes)
+
+
+def cursor_lines(expected: str, found: str) -> list[str]:
+    difference = Difference(4, "cursor", "", expected, found)
+    verdict = Verdict("DIFFERENT", BITWISE, "", restarts=[make_restart(difference)])
+    return lines_of(verdict)[2:4]
+
+
+def test_a_cursor_is_shown_in_words() -> None:
+    cursors = make_cursor(), make_cursor(updates_committed=3)
+    assert cursor_lines(*(cursor.token() for cursor in cursors)) == [
+        f"  uninterrupted: {cursors[0]}",
+        f"  restarted:     {cursors[1]}",
+    ]
+
+
+def test_cursors_that_read_alike_are_shown_by_their_fields() -> None:
+    cursors = make_cursor(digest_first=1), make_cursor(digest_first=2)
+    assert cursor_lines(*(cursor.token() for cursor in cursors)) == [
+        "  uninterrupted: digest_first 1",
+        "  restarted:     digest_first 2",
+    ]
+
+
+def test_a_cursor_that_is_missing_is_shown_as_such() -> None:
+    assert cursor_lines(make_cursor().token(), "missing")[1] == "  restarted:     missing"
 
 
 @pytest.mark.parametrize(

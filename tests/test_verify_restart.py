@@ -162,8 +162,9 @@ def test_a_report_is_a_page_that_needs_nothing_else(
 
 
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
-def test_a_report_is_a_picture(program: list[str], tmp_path: Path) -> None:
-    verify("--report", str(tmp_path / "report.png"), *program, "drift")
+@pytest.mark.parametrize("fault", ["drift", "crash"])
+def test_a_report_is_a_picture(fault: str, program: list[str], tmp_path: Path) -> None:
+    verify("--report", str(tmp_path / "report.png"), *program, fault)
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
