@@ -85,7 +85,7 @@ def test_what_cannot_be_judged_exits_with_2(
     assert capsys.readouterr().out.startswith("NOT JUDGED (bitwise): nothing was resumed")
     assert verify(*program, "crash") == 2
     assert capsys.readouterr().out.splitlines() == [
-        "NOT JUDGED (bitwise): the program ended with status 1, its last words:",
+        "NOT JUDGED (bitwise): uninterrupted-1 ended with status 1, its last words:",
         "  out of memory",
     ]
 
@@ -101,7 +101,7 @@ def test_a_program_that_is_silent_or_hangs_is_not_judged(
     command: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verify("--timeout", "0.3", "--", *command) == 2
-    assert capsys.readouterr().out == f"NOT JUDGED (bitwise): the program {reason}\n"
+    assert capsys.readouterr().out == f"NOT JUDGED (bitwise): uninterrupted-1 {reason}\n"
 
 
 def test_a_program_that_is_not_there_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,7 +127,7 @@ class Harness:
         name = f"{UNINTERRUPTED}-{number}"
         log = self._run(self._program, name, name, Kill(self._question.steps))
         if log.last <= max(self._question.kills):
-            raise ProgramError(f"the program ended after update {log.last}, before the last kill")
+            raise ProgramError(f"{name} ended after update {log.last}, before the last kill")
         return log
 
     def run_killed(self, kill: Kill, run: str) -> Log:
