@@ -37,6 +37,8 @@ with (trace / "updates.jsonl").open("w") as file:
             os.killpg(0, signal.SIGKILL)
         if fault == "crash" and number == 3:
             sys.exit("out of memory")
+        if fault == "hurry" and number == 2 and trace.name.endswith("killed"):
+            break
         if number % 2 == 0:
             saved.write_text(str(number))
 """
@@ -87,6 +89,10 @@ def test_what_cannot_be_judged_exits_with_2(
     assert capsys.readouterr().out.splitlines() == [
         "NOT JUDGED (bitwise): uninterrupted-1 ended with status 1, its last words:",
         "  out of memory",
+    ]
+    assert verify(*program, "hurry") == 2
+    assert capsys.readouterr().out.splitlines() == [
+        "NOT JUDGED (bitwise): kill-3-killed was not killed: it ended after update 2",
     ]
 
 
