@@ -247,6 +247,23 @@ def test_every_optimizer_of_torch_goes_on_bitwise(
     assert digest_tree([one for _, one in other]) == digest_tree([one for _, one in named])
 
 
+def test_state_that_belongs_to_no_parameter_is_copied_too() -> None:
+    def make(value: float) -> tuple[dict[Any, Any], OptimizerState]:
+        named = two()
+        optimizer = SGD([one for _, one in named], lr=0.1)
+        state: dict[Any, Any] = optimizer.state
+        state["all"] = {"norm": torch.tensor(value)}
+        return state, OptimizerState(optimizer, named)
+
+    saved = make(3.0)[1].state_dict()
+    _, restored = make(4.0)
+    restored.load_state_dict(saved)
+    state: dict[Any, Any] = restored.optimizer.state
+    assert state["all"]["norm"].item() == 3.0
+    state["all"]["norm"].zero_()
+    assert saved["shared"]["all"]["norm"].item() == 3.0
+
+
 def test_lbfgs_cannot_change_its_order() -> None:
     named = two()
     saved = OptimizerState(torch.optim.LBFGS([one for _, one in named]), named).state_dict()

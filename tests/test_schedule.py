@@ -129,6 +129,27 @@ def test_every_scheduler_goes_on_bitwise(name: str, *, adam: bool) -> None:
         assert resumed.run(12 - number) == seen[number:]
 
 
+def test_a_scheduler_writes_into_copies_of_what_it_is_given() -> None:
+    class Remembering(lr_scheduler.ExponentialLR):
+        def __init__(self, optimizer: Optimizer) -> None:
+            self.history: list[float] = []
+            super().__init__(optimizer, 0.5)
+
+        def get_lr(self) -> Any:
+            rates = super().get_lr()
+            self.history.append(float(rates[0]))
+            return rates
+
+    run, resumed = Schedule(Remembering), Schedule(Remembering)
+    run.run(3)
+    state = run.state.state_dict()
+    before = digest_tree(state["scheduler"])
+    run.run(1)
+    resumed.state.load_state_dict(state)
+    resumed.run(1)
+    assert digest_tree(state["scheduler"]) == before
+
+
 def test_milestones_stay_countable() -> None:
     run, resumed = Schedule(SCHEDULERS["MultiStepLR"]), Schedule(SCHEDULERS["MultiStepLR"])
     state = run.state.state_dict()

@@ -496,6 +496,37 @@ def test_an_extra_state_that_refuses_undoes_the_ones_before() -> None:
         program.restore(state)
 
 
+def test_parts_that_draw_random_numbers_move_no_stream() -> None:
+    class Drawing(Counter):
+        def state_dict(self) -> dict[str, int]:
+            random.random()
+            torch.rand(1)
+            return super().state_dict()
+
+        def load_state_dict(self, state: dict[str, int]) -> None:
+            torch.rand(1)
+            super().load_state_dict(state)
+
+    def drawn_rate(_: int) -> float:
+        return float(torch.rand(1)) * 0 + 1.0
+
+    program = Program(
+        drawing=Drawing(),
+        scheduler=lambda optimizer: torch.optim.lr_scheduler.LambdaLR(optimizer, drawn_rate),
+    )
+    before = digest_tree(program.state.rng.state_dict())
+    state = saved(program.state)
+    assert digest_tree(program.state.rng.state_dict()) == before
+    state["extra"]["drawing"]["value"] = -1
+    with refusal(ValueError, "negative", state=program.state):
+        program.restore(state)
+    assert digest_tree(program.state.rng.state_dict()) == before
+    state["extra"]["drawing"]["value"] = 1
+    torch.rand(7)
+    program.restore(state)
+    assert digest_tree(program.state.rng.state_dict()) == before
+
+
 def test_an_optimizer_over_an_extra_module_finds_its_names() -> None:
     head = nn.Linear(2, 2)
     model = Net()
@@ -652,6 +683,7 @@ def test_accepted_differences_lower_the_claim() -> None:
     other = Program(sampling={"seed": 8}, allow_changed={"seed", "growth_interval"})
     report = other.state.load_state_dict(state)
     assert (report.claim, report.accepted) == ("none", ("seed",))
+    assert Program(sampling={"seed": 8}).restore(saved(other.state)) == BITWISE
     other = Program(allow_changed={"shuffle"})
     other.state.rng = RNGState(augment=other.augment)
     report = other.state.load_state_dict(state)

@@ -129,11 +129,8 @@ class ScheduleState:
 
     def _shadow(self, groups: Sequence[Mapping[str, Any]]) -> Any:
         """Return a copy of the scheduler that drives groups without an optimizer."""
-        optimizer = SimpleNamespace(
-            param_groups=[deepcopy(dict(group)) for group in groups],
-            step=_no_step,
-            _opt_called=True,
-        )
+        groups = [deepcopy(dict(group)) for group in groups]
+        optimizer = SimpleNamespace(param_groups=groups, step=None)  # which nobody calls
         memo: dict[int, Any] = {id(self.scheduler.optimizer): optimizer}
         memo |= {id(method): method for method in _foreign_methods(self.scheduler)}
         try:
@@ -178,13 +175,6 @@ def _step(shadow: Any) -> None:
         shadow.step(shadow.best)  # no better than the best: shows patience, factor and cooldown
     else:
         shadow.step()
-
-
-def _no_step() -> None:
-    """Stand for the step of an optimizer; torch's schedulers look for the mark below."""
-
-
-_no_step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
 
 
 def _parts(scheduler: LRScheduler) -> list[LRScheduler]:
