@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from datacursor.durable import create_durably, temporary_of, write_durably
+from datacursor.durable import create_durably, make_directory, temporary_of, write_durably
 
 
 def record(monkeypatch: pytest.MonkeyPatch, *names: str) -> list[str]:
@@ -82,3 +82,20 @@ def test_an_existing_file_is_not_created_again(tmp_path: Path) -> None:
 
 def test_the_temporary_file_is_hidden_beside_the_file(tmp_path: Path) -> None:
     assert temporary_of(tmp_path / "a.arrow") == tmp_path / ".a.arrow.tmp"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a directory cannot be synced there")
+def test_a_directory_is_made_with_its_parents_and_each_name_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = record(monkeypatch, "mkdir", "fsync")
+    make_directory(tmp_path / "a" / "b")
+    make_directory(tmp_path / "a" / "b")
+    assert calls == ["mkdir", "fsync"] * 2
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_no_directory_is_made_in_place_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FileExistsError, match="Not a directory"):
+        make_directory(tmp_path / "file")

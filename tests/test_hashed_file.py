@@ -14,7 +14,6 @@ import pytest
 
 from datacursor.recovery.hashed_file import hash_file, open_regular, write_hashed
 
-PIECE = 2**23
 BUFFER = 2**20
 
 
@@ -27,8 +26,7 @@ BUFFER = 2**20
         [BUFFER - 1, 1, 1],
         [BUFFER],
         [5, BUFFER, 5],
-        [PIECE, 1],
-        [7, 2 * PIECE + 3, 7],
+        [7, 9 * BUFFER + 3, 7],
     ],
     ids=str,
 )

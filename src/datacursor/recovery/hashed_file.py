@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BUFFER_NUM_BYTES = 2**20
-_PIECE_NUM_BYTES = 2**23
 
 
 class FileRecord(NamedTuple):
@@ -80,7 +79,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 class _HashedStream:
-    """A stream into a new file; one piece is hashed in a thread while it is written."""
+    """A stream into a new file; each piece is hashed in a thread while it is written."""
 
     def __init__(self, path: Path) -> None:
         self.failure: OSError | None = None
@@ -98,8 +97,7 @@ class _HashedStream:
         if len(view) < _BUFFER_NUM_BYTES:
             self._small += view
         else:
-            for start in range(0, len(view), _PIECE_NUM_BYTES):
-                self._put(view[start : start + _PIECE_NUM_BYTES])
+            self._put(view)
         return len(view)
 
     def flush(self) -> None:
