@@ -81,7 +81,7 @@ PYTHON_LAYERS = (
     {"verify.picture", "verify.self_test"},
     {"plots"},
     {"demo"},
-    {"demo.checkpoint", "demo.corpus", "demo.model", "demo.records", "demo.settings"},
+    {"demo.corpus", "demo.model", "demo.parameters", "demo.records", "demo.settings"},
     {"demo.launch", "demo.picture", "demo.train", "demo.verdict"},
     {"demo.story"},
     {"demo.__main__"},
@@ -114,7 +114,7 @@ NEED_TORCH = (
         "token_column",
     }
     | {"state", "updates", "worker_streams"}
-    | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}
+    | {f"demo.{name}" for name in ("__main__", "model", "parameters", "story", "train")}
     | {"recovery.checkpoint", "recovery.ranks", "recovery.sharded", "recovery.tensor_tree"}
     | {"recovery.aspects", "recovery.trace"}
     | {f"verify.{name}" for name in ("compare", "damage", "harness", "launch", "log")}

@@ -14,9 +14,9 @@ import torch
 
 from datacursor import ArgumentError, Cursor, TokenCorpus
 from datacursor.demo.__main__ import main, prepare_directory
-from datacursor.demo.checkpoint import largest_difference, load_state, save_state
 from datacursor.demo.corpus import write_corpus
 from datacursor.demo.launch import read_attempt, run_to_end
+from datacursor.demo.parameters import largest_difference
 from datacursor.demo.records import (
     AttemptLog,
     Delivery,
@@ -346,14 +346,6 @@ def test_rows_are_split_at_their_offsets() -> None:
 
 
 # -- files ----------------------------------------------------------------------------------
-
-
-def test_a_state_is_replaced_whole(tmp_path: Path) -> None:
-    path = tmp_path / "state.pt"
-    for value in (1.0, 2.0):
-        save_state({"model": {"w": torch.tensor([value])}}, path)
-        assert load_state(path)["model"]["w"].item() == value
-    assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
 
 
 def test_the_largest_difference_looks_at_every_parameter() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from datacursor import Cursor
-from datacursor.recovery.aspects import ASPECTS
+from datacursor.recovery.aspects import ASPECTS, text_of
+from datacursor.recovery.trace import values_path
 from datacursor.verify.compare import (
     BITWISE,
     CLAIMS,
@@ -38,6 +41,15 @@ def make_log(*changed: Update, first: int = 1) -> Log:
     updates = {number: make_update(number) for number in NUMBERS if number >= first}
     updates |= {update.number: update for update in changed}
     return Log(Path("no-such-directory"), updates, {}, None, "")
+
+
+def keep(directory: Path, **tensors: torch.Tensor) -> Log:
+    """Return a trace that kept a tensor of an aspect at update 2."""
+    directory.mkdir()
+    [(aspect, tensor)] = tensors.items()
+    torch.save({f"{aspect} x": tensor}, values_path(directory, 2))
+    log = make_log(make_update(2, **{aspect: {"x": text_of(tensor)}}))
+    return replace(log, directory=directory)
 
 
 WHOLE = make_log()
@@ -116,8 +128,38 @@ def test_a_loss_is_compared_within_the_tolerance(loss: float, *, is_close: bool)
     assert difference_of(log, BITWISE) is not None
 
 
-def test_a_loss_that_is_missing_is_not_close() -> None:
-    assert difference_of(make_log(make_update(2, loss={})), CLOSE) is not None
+@pytest.mark.parametrize("aspect", ["loss", "model"])
+def test_what_is_missing_is_not_close(aspect: str) -> None:
+    assert difference_of(make_log(make_update(2, **{aspect: {}})), CLOSE) is not None
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "is_close"),
+    [
+        (torch.tensor([1.0, math.nan]), torch.tensor([1.5, math.nan]), True),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.6]), False),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), False),
+        (torch.zeros(2, 3), torch.zeros(3, 2), False),
+        (torch.tensor([5]), torch.tensor([6]), False),
+    ],
+)
+def test_parameters_are_compared_within_the_tolerance(
+    tmp_path: Path, expected: torch.Tensor, found: torch.Tensor, *, is_close: bool
+) -> None:
+    a, b = keep(tmp_path / "a", model=expected), keep(tmp_path / "b", model=found)
+    difference = first_difference(a, b, NUMBERS, CLOSE, TOLERANCE)
+    assert (difference is None) == is_close
+
+
+def test_a_difference_is_located_in_any_shape_and_layout(tmp_path: Path) -> None:
+    expected = torch.arange(24.0).reshape(2, 3, 4).transpose(0, 2)
+    found = expected.clone()
+    found[2, 1, 0] += 1.0
+    a, b = keep(tmp_path / "a", optimizer=expected), keep(tmp_path / "b", optimizer=found)
+    difference = first_difference(a, b, NUMBERS, BITWISE, TOLERANCE)
+    assert difference is not None
+    assert difference.place == (2, 1, 0)
+    assert (difference.expected, difference.found) == ("0x40c00000", "0x40e00000")
 
 
 # -- words ---------------------------------------------------------------------------------
@@ -140,25 +182,37 @@ def test_every_line_fits() -> None:
     assert lines[0].startswith("DIFFERENT (bitwise): killed at 3, update 4: optim")
 
 
-def test_a_cursor_is_shown_in_words() -> None:
-    token = Cursor(
-        order_id=1,
-        data_fingerprint=bytes(16),
-        plan_digest=bytes(16),
-        base_size=100,
-        seed=7,
-        epoch=1,
-        position=8,
-    ).token()
-    verdict = Verdict(
-        "DIFFERENT",
-        BITWISE,
-        "",
-        restarts=[make_restart(Difference(4, "cursor", "", token, "missing"))],
+def make_cursor(**changes: Any) -> Cursor:
+    cursor = Cursor(
+        order_id=1, data_fingerprint=bytes(16), plan_digest=bytes(16), base_size=100, seed=7
     )
-    _, _, expected, found, *_ = lines_of(verdict)
-    assert expected.startswith("  uninterrupted: epoch 1 ")
-    assert found == "  restarted:     missing"
+    return cursor.replace(epoch=1, position=8, **changes)
+
+
+def cursor_lines(expected: str, found: str) -> list[str]:
+    difference = Difference(4, "cursor", "", expected, found)
+    verdict = Verdict("DIFFERENT", BITWISE, "", restarts=[make_restart(difference)])
+    return lines_of(verdict)[2:4]
+
+
+def test_a_cursor_is_shown_in_words() -> None:
+    cursors = make_cursor(), make_cursor(updates_committed=3)
+    assert cursor_lines(*(cursor.token() for cursor in cursors)) == [
+        f"  uninterrupted: {cursors[0]}",
+        f"  restarted:     {cursors[1]}",
+    ]
+
+
+def test_cursors_that_read_alike_are_shown_by_their_fields() -> None:
+    cursors = make_cursor(digest_first=1), make_cursor(digest_first=2)
+    assert cursor_lines(*(cursor.token() for cursor in cursors)) == [
+        "  uninterrupted: digest_first 1",
+        "  restarted:     digest_first 2",
+    ]
+
+
+def test_a_cursor_that_is_missing_is_shown_as_such() -> None:
+    assert cursor_lines(make_cursor().token(), "missing")[1] == "  restarted:     missing"
 
 
 @pytest.mark.parametrize(

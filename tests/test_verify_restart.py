@@ -37,6 +37,8 @@ with (trace / "updates.jsonl").open("w") as file:
             os.killpg(0, signal.SIGKILL)
         if fault == "crash" and number == 3:
             sys.exit("out of memory")
+        if fault == "hurry" and number == 2 and trace.name.endswith("killed"):
+            break
         if number % 2 == 0:
             saved.write_text(str(number))
 """
@@ -85,8 +87,12 @@ def test_what_cannot_be_judged_exits_with_2(
     assert capsys.readouterr().out.startswith("NOT JUDGED (bitwise): nothing was resumed")
     assert verify(*program, "crash") == 2
     assert capsys.readouterr().out.splitlines() == [
-        "NOT JUDGED (bitwise): the program ended with status 1, its last words:",
+        "NOT JUDGED (bitwise): uninterrupted-1 ended with status 1, its last words:",
         "  out of memory",
+    ]
+    assert verify(*program, "hurry") == 2
+    assert capsys.readouterr().out.splitlines() == [
+        "NOT JUDGED (bitwise): kill-3-killed was not killed: it ended after update 2",
     ]
 
 
@@ -101,7 +107,7 @@ def test_a_program_that_is_silent_or_hangs_is_not_judged(
     command: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verify("--timeout", "0.3", "--", *command) == 2
-    assert capsys.readouterr().out == f"NOT JUDGED (bitwise): the program {reason}\n"
+    assert capsys.readouterr().out == f"NOT JUDGED (bitwise): uninterrupted-1 {reason}\n"
 
 
 def test_a_program_that_is_not_there_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,8 +168,9 @@ def test_a_report_is_a_page_that_needs_nothing_else(
 
 
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
-def test_a_report_is_a_picture(program: list[str], tmp_path: Path) -> None:
-    verify("--report", str(tmp_path / "report.png"), *program, "drift")
+@pytest.mark.parametrize("fault", ["drift", "crash"])
+def test_a_report_is_a_picture(fault: str, program: list[str], tmp_path: Path) -> None:
+    verify("--report", str(tmp_path / "report.png"), *program, fault)
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 

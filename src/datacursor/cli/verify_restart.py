@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 import tempfile
@@ -109,7 +110,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Exit with the usage where the options do not fit each other."""
+    """Exit with the usage where the options do not fit each other, or the system not at all."""
+    if os.name != "posix":
+        options.refuse("needs a POSIX system: elsewhere there is no SIGKILL")
     last = options.steps - MIN_UPDATES_AFTER_KILL
     for kill in options.kill_at:
         if not 1 <= kill <= last:

@@ -4,7 +4,7 @@ settings     what all runs have in common
 corpus       Python's own sources as an Arrow file of byte tokens
 train        the training program: one process of one run
 model        what it trains
-checkpoint   what it saves
+parameters   how its results are compared
 records      what it logs
 launch       starts it, kills it, waits for it
 verdict      judges the logs: rows lost, rows doubled, the first difference

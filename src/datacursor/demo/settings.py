@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 SETTINGS_NAME = "datacursor-demo.json"  # also marks a directory as a demo's
 CORPUS_NAME = "corpus.arrow"
-STATE_NAME = "state.pt"
+CHECKPOINTS_NAME = "checkpoints"  # directory of a run's checkpoints, in that of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

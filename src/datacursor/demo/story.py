@@ -10,11 +10,11 @@ from itertools import zip_longest
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from datacursor.demo.checkpoint import largest_difference, load_state
 from datacursor.demo.corpus import write_corpus
 from datacursor.demo.launch import read_attempt, run_and_kill, run_to_end
+from datacursor.demo.parameters import largest_difference
 from datacursor.demo.records import split_rows
-from datacursor.demo.settings import CORPUS_NAME, STATE_NAME, Attempt, Settings, count
+from datacursor.demo.settings import CHECKPOINTS_NAME, CORPUS_NAME, Attempt, Settings, count
 from datacursor.demo.train import make_rows
 from datacursor.demo.verdict import (
     Closeness,
@@ -24,6 +24,7 @@ from datacursor.demo.verdict import (
     judge_rows,
     rows_of,
 )
+from datacursor.recovery.checkpoint import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,7 +130,7 @@ def _kill_updates(settings: Settings, plan: PackingPlan) -> list[int]:
 
 
 def _compare_models(a: Path, b: Path) -> Closeness:
-    states = [load_state(run / STATE_NAME)["model"] for run in (a, b)]
+    states = [load(run / CHECKPOINTS_NAME)["model"] for run in (a, b)]
     return Closeness(largest_difference(*states), TOLERANCE)
 
 

@@ -17,13 +17,16 @@ import torch
 import torch.distributed as dist
 
 from datacursor import _core
-from datacursor.demo.checkpoint import hash_parameters, load_state, save_state
 from datacursor.demo.corpus import DOCUMENT_START, VOCABULARY_SIZE
 from datacursor.demo.model import PackedModel
+from datacursor.demo.parameters import hash_parameters
 from datacursor.demo.records import Delivery, LogWriter, Row, Saved, Start, Update, split_rows
-from datacursor.demo.settings import CORPUS_NAME, STATE_NAME, Attempt, Settings, log_name
+from datacursor.demo.settings import CHECKPOINTS_NAME, CORPUS_NAME, Attempt, Settings, log_name
 from datacursor.loader import CursorLoader
 from datacursor.packing import PackedSampler
+from datacursor.recovery.checkpoint import latest, load, save
+from datacursor.recovery.loop import LoopConvention, LoopState
+from datacursor.recovery.state import TrainingState
 from datacursor.tokens import TokenCorpus
 
 _TIMEOUT = timedelta(seconds=60)  # for one replica to wait for another
@@ -88,25 +91,11 @@ class Trainer:
             num_workers=num_workers,
             persistent_workers=num_workers > 0,
         )
-        self.num_updates = 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that the next update depends on."""
-        return {
-            "num_updates": self.num_updates,
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "rng": torch.get_rng_state(),
-            "sampler": self.rows.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state, with any number of replicas and workers."""
-        self.num_updates = state["num_updates"]
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["rng"])
-        self.rows.load_state_dict(state["sampler"])
+        self.loop = LoopState(LoopConvention(accumulation=settings.accumulation_steps))
+        # All that the next update depends on; it continues with any number of replicas and workers.
+        self.state = TrainingState(
+            model=self.model, optimizer=self.optimizer, sampler=rows, loop=self.loop
+        )
 
     def apply(self, window: Window) -> float:
         """Make an update of a full window, over all replicas, and commit its rows.
@@ -123,13 +112,16 @@ class Trainer:
             gradient /= num_targets
         self.optimizer.step()
         self.optimizer.zero_grad()
+        num_rows = _num_delivered(self.rows)
         self.rows.commit()
-        self.num_updates += 1
+        self.loop.record(applied=True, samples=num_rows)
         return float(loss_sum / num_targets)
 
 
-def train(trainer: Trainer, settings: Settings, attempt: int, log: LogWriter, path: Path) -> None:
-    """Train to the end of the last epoch; rank 0 saves to `path` every few updates."""
+def train(
+    trainer: Trainer, settings: Settings, attempt: int, log: LogWriter, checkpoints: Path
+) -> None:
+    """Train to the end of the last epoch; rank 0 saves every few updates."""
     while trainer.rows.epoch < settings.epochs:
         window = None
         for batch in trainer.loader:
@@ -143,15 +135,16 @@ def train(trainer: Trainer, settings: Settings, attempt: int, log: LogWriter, pa
             log.write(_describe_update(trainer, window, attempt, loss))
             window = None
             is_end = trainer.rows.epoch == settings.epochs
-            is_due = is_end or trainer.num_updates % settings.checkpoint_every == 0
+            update = trainer.loop.attempted
+            is_due = is_end or update % settings.checkpoint_every == 0
             if is_due and trainer.rows.rank == 0:
-                save_state(trainer.state_dict(), path)
-                log.write(Saved(trainer.num_updates))
+                save(trainer.state, checkpoints, update, keep=2)
+                log.write(Saved(update))
 
 
 def _describe_start(trainer: Trainer) -> Start:
     return Start(
-        update=trainer.num_updates,
+        update=trainer.loop.attempted,
         parameters=hash_parameters(trainer.model),
         cursor=trainer.rows.cursor.token(),
     )
@@ -160,21 +153,26 @@ def _describe_start(trainer: Trainer) -> Start:
 def _describe_delivery(trainer: Trainer) -> Delivery:
     rows = trainer.rows
     cursor = rows.cursor
-    issued, delivered = rows.uncommitted
-    assert delivered is not None, "a CursorLoader counts deliveries"
     return Delivery(
-        update=trainer.num_updates + 1,
+        update=trainer.loop.attempted + 1,
         epoch=cursor.epoch,
         committed=cursor.position,
-        delivered=cursor.position + delivered,
-        issued=cursor.position + issued,
+        delivered=cursor.position + _num_delivered(rows),
+        issued=cursor.position + rows.uncommitted.issued,
     )
+
+
+def _num_delivered(rows: PackedSampler) -> int:
+    """Return the rows of all replicas that were delivered and not committed."""
+    delivered = rows.uncommitted.delivered
+    assert delivered is not None, "a CursorLoader counts deliveries"
+    return delivered
 
 
 def _describe_update(trainer: Trainer, window: Window, attempt: int, loss: float) -> Update:
     return Update(
         attempt=attempt,
-        update=trainer.num_updates,
+        update=trainer.loop.attempted,
         epoch=window.epoch,
         rows=tuple(window.rows),
         digest=window.digest(),
@@ -203,12 +201,12 @@ def main() -> None:
     if attempt.replicas > 1:
         _meet_replicas(run / f"attempt-{attempt.number}.store", attempt.replicas, options.rank)
     trainer = Trainer(settings, make_rows(settings, attempt, options.directory), attempt.workers)
-    state_path = run / STATE_NAME
-    if state_path.exists():
-        trainer.load_state_dict(load_state(state_path))
+    checkpoints = run / CHECKPOINTS_NAME
+    if latest(checkpoints) is not None:
+        trainer.state.load_state_dict(load(checkpoints))
     with LogWriter(run / log_name(attempt.number, options.rank), sys.stdout) as log:
         log.write(_describe_start(trainer))
-        train(trainer, settings, attempt.number, log, state_path)
+        train(trainer, settings, attempt.number, log, checkpoints)
     if attempt.replicas > 1:
         dist.destroy_process_group()
 

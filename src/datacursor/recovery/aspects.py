@@ -42,6 +42,7 @@ MODEL = "model"
 EXTRA = "extra"
 ASPECTS = (CURSOR, IDS, OUTCOME, RNG, LOSS, LR, TRACKER, SCALE, OPTIMIZER, MODEL, EXTRA)
 
+_COUNTERS = ("attempted", "applied", "skipped", "samples", "tokens")
 _NUM_SHOWN_IDS = 4
 
 
@@ -61,6 +62,7 @@ def aspects_of(
     if state.loop is None:
         raise ArgumentError("state.loop must be a LoopState, which counts the updates, got None")
     counters = {name: str(getattr(state.loop, name)) for name in _COUNTERS}
+    extras = states_of({**state._parts, **state._modules})
     outcome = counters if applied is None else {"applied": str(bool(applied))} | counters
     return {
         CURSOR: dict(_places(state.sampler)),
@@ -72,7 +74,7 @@ def aspects_of(
         SCALE: dict(_scaler_texts(state.scaler, "scale")),
         OPTIMIZER: {name: text_of(value) for name, value in optimizer_values(state)},
         MODEL: {name: text_of(value) for name, value in _model_values(state)},
-        EXTRA: {name: _digest(extra) for name, extra in states_of(_extras(state)).items()},
+        EXTRA: {name: _digest(extra) for name, extra in extras.items()},
     }
 
 
@@ -108,9 +110,6 @@ def text_of_ids(ids: Any) -> str:
     return f"{len(array)}: {shown}{more} digest {hashlib.sha256(array.tobytes()).hexdigest()[:32]}"
 
 
-_COUNTERS = ("attempted", "applied", "skipped", "samples", "tokens")
-
-
 def stream_texts(state: TrainingState) -> Iterator[tuple[str, str]]:
     """Yield the random streams of a state by name."""
     for name, stream in state.rng.state_dict()["streams"].items():
@@ -135,10 +134,6 @@ def _places(sampler: Any) -> Iterator[tuple[str, str]]:
         yield "", known.cursor.replace(attempt=0, replicas=0).token()
     elif sampler is not None:
         yield from digest_tree(sampler.state_dict()).items()
-
-
-def _extras(state: TrainingState) -> dict[str, Any]:
-    return state._parts | state._modules
 
 
 def _learning_rates(state: TrainingState) -> Iterator[tuple[str, str]]:

@@ -90,8 +90,12 @@ class Trace:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self.is_active = directory is not None
         self._recorder = None if directory is None else _Recorder(directory)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether anything is written."""
+        return self._recorder is not None
 
     @classmethod
     def from_env(cls) -> Self:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import torch
+
 from datacursor.recovery.aspects import (
     ASPECTS,
     CURSOR,
@@ -132,11 +134,9 @@ def _differing_names(aspect: str, a: Update, b: Update) -> Iterator[str]:
 
 def _is_close(difference: Difference, expected: Log, found: Log, tolerance: Tolerance) -> bool:
     """Return whether values are within a tolerance; true for tensors that were not kept."""
-    import torch
-
+    if MISSING in (difference.expected, difference.found):
+        return False
     if difference.aspect == LOSS:
-        if MISSING in (difference.expected, difference.found):
-            return False
         pair = [_value_of(text) for text in (difference.expected, difference.found)]
         a, b = torch.tensor(pair, dtype=torch.float64)
     else:
@@ -144,15 +144,13 @@ def _is_close(difference: Difference, expected: Log, found: Log, tolerance: Tole
         if tensors is None:
             return True
         a, b = tensors
-    if a.shape != b.shape or a.dtype != b.dtype:
+    if a.shape != b.shape or a.dtype != b.dtype or not a.is_floating_point():
         return False
     return torch.allclose(b, a, rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True)
 
 
 def _located(difference: Difference, expected: Log, found: Log) -> Difference:
     """Name the first element that differs and its bits, where the tensors were kept."""
-    import torch
-
     tensors = _tensors(difference, expected, found)
     if tensors is None:
         return difference

@@ -127,12 +127,16 @@ class Harness:
         name = f"{UNINTERRUPTED}-{number}"
         log = self._run(self._program, name, name, Kill(self._question.steps))
         if log.last <= max(self._question.kills):
-            raise ProgramError(f"the program ended after update {log.last}, before the last kill")
+            raise ProgramError(f"{name} ended after update {log.last}, before the last kill")
         return log
 
     def run_killed(self, kill: Kill, run: str) -> Log:
         """Run the program in a run's directory and kill it."""
-        return self._run(self._program, run, f"{run}-killed", kill)
+        name = f"{run}-killed"
+        log = self._run(self._program, run, name, kill)
+        if log.last < kill.update or (kill.operation > 0 and not log.operation):
+            raise ProgramError(f"{name} was not killed: it ended after update {log.last}")
+        return log
 
     def resume(self, run: str, on_load: str = "") -> Log:
         """Run what resumes a killed run; `on_load` names what is done to the loaded state."""

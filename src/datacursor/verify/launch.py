@@ -96,5 +96,5 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 def _failure(directory: Path, reason: str) -> str:
     text = (directory / _OUTPUT_NAME).read_text(encoding="utf-8", errors="replace")
     last_words = text.splitlines()[-_NUM_LAST_WORDS:]
-    head = f"the program {reason}" + (", its last words:" if last_words else "")
+    head = f"{directory.name} {reason}" + (", its last words:" if last_words else "")
     return "\n  ".join([head, *last_words])

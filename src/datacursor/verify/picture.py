@@ -86,15 +86,15 @@ def page_of(verdict: Verdict) -> str:
 def plot_restarts(verdict: Verdict) -> Figure:
     """Return a picture of a verdict: a panel for each restart, an aspect a row, an update a column.
 
-    Args:
-        verdict: The verdict, with one restart at least.
+    Without a restart it holds the verdict's first line alone.
     """
     count = len(verdict.restarts)
     height = _MARGIN_INCHES + count * (_ROW_INCHES * len(ASPECTS) + 0.9)
     figure = Figure(figsize=(11, height), layout="constrained")
     figure.suptitle(clip(lines_of(verdict)[0]), x=0.02, ha="left", fontsize=12, color=_INK)
+    if verdict.uninterrupted is None or not verdict.restarts:
+        return figure
     panels = figure.subplots(count, 1, squeeze=False)[:, 0]
-    assert verdict.uninterrupted is not None, "there are restarts"
     for axes, restart in zip(panels, verdict.restarts, strict=True):
         _draw(axes, restart, verdict.uninterrupted)
     panels[-1].set_xlabel("update")

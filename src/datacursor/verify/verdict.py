@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -170,13 +171,12 @@ def difference_lines(difference: Difference, runs: tuple[str, str]) -> list[str]
     """Return where two runs differ first, in values; `runs` names the expected and the other."""
     place = f" {list(difference.place)}" if difference.place else ""
     width = max(map(len, runs)) + 1
-    texts = (difference.expected, difference.found)
+    texts = [difference.expected, difference.found]
+    if difference.aspect == CURSOR and not difference.name and MISSING not in texts:
+        texts = _cursors_in_words(texts)
     return [
         f"update {difference.update}: {difference.subject}{place}",
-        *(
-            f"  {name + ':':<{width}} {_readable(difference, text)}"
-            for name, text in zip(runs, texts, strict=True)
-        ),
+        *(f"  {name + ':':<{width}} {text}" for name, text in zip(runs, texts, strict=True)),
     ]
 
 
@@ -252,7 +252,12 @@ def _describe_fault(fault: Fault) -> str:
     return f"{fault.name}: {verb}, update {fault.difference.update}: {fault.difference.subject}"
 
 
-def _readable(difference: Difference, text: str) -> str:
-    if difference.aspect == CURSOR and text != MISSING:
-        return str(Cursor.from_token(text))
-    return text
+def _cursors_in_words(tokens: Sequence[str]) -> list[str]:
+    """Return two cursors in words, or the fields that differ where the words do not."""
+    cursors = [Cursor.from_token(token) for token in tokens]
+    words = [str(cursor) for cursor in cursors]
+    if len(set(words)) > 1:
+        return words
+    a, b = (json.loads(cursor.to_json()) for cursor in cursors)
+    names = [name for name in a if a[name] != b[name] and name != "checksum"]
+    return [", ".join(f"{name} {fields[name]}" for name in names) for fields in (a, b)]

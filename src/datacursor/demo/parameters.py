@@ -1,36 +1,12 @@
-"""The state of a training process in one file, which is replaced whole or not at all."""
+"""Parameters compared: their hash, and how far those of two models are apart."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-from typing import TYPE_CHECKING, Any
-
-import torch
-
-from datacursor.durable import sync_directory
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from torch import Tensor, nn
-
-
-def save_state(state: dict[str, Any], path: Path) -> None:
-    """Replace the file at `path`; after a kill it holds the old state or the new one."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
-
-
-def load_state(path: Path) -> dict[str, Any]:
-    """Return a saved state; nothing in the file is executed."""
-    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    return state
 
 
 def hash_parameters(model: nn.Module) -> str:
