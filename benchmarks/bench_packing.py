@@ -323,9 +323,10 @@ def _count_checked(batches: Iterable[dict[str, torch.Tensor]], packer: Packer) -
         num_tokens += ids.numel()
         if ids.dtype != torch.int64 or not set(packer.fields) <= set(batch):
             raise AssertionError(f"{packer.name}: {ids.dtype}, {list(batch)}")
-    if packer.name.startswith(("Megatron", "nano")):
-        if not torch.equal(batch["labels"][:, :-1], batch["input_ids"][:, 1:]):
-            raise AssertionError(f"{packer.name}: a label is not the next token")
+        if packer.labels_are_shifted:
+            labels, following = batch["labels"][:, :-1], ids[:, 1:]
+            if not torch.equal(labels[labels >= 0], following[labels >= 0]):
+                raise AssertionError(f"{packer.name}: a label is not the next token")
     return num_tokens
 
 

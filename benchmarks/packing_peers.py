@@ -54,6 +54,11 @@ class Packer:
     packing: str
     open: Callable[[TokenFiles, Shape], Batches]
 
+    @property
+    def labels_are_shifted(self) -> bool:
+        """Whether a label is the token after its own."""
+        return "labels" in self.fields and self.open is not trl_bfd
+
 
 def trl_bfd(files: TokenFiles, shape: Shape) -> Batches:
     """Pack with TRL and collate with its collator: input_ids, labels, position_ids."""
