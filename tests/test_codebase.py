@@ -24,7 +24,7 @@ PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
     {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "mapped_file"},
-    {"cursor", "order", "row_block", "shards"},
+    {"cursor", "order", "row_block", "row_index", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
     {"arrow", "contributions", "dataset_folder", "datasets", "datatrove", "fingerprint", "flat"}
@@ -36,7 +36,8 @@ PYTHON_LAYERS = (
     {"commits"},
     {"agreement", "issuing", "updates"},
     {"committing"},
-    {"plan", "sampler", "tokens"},
+    {"plan", "row_buffers", "row_format", "sampler", "segment_mask", "tokens"},
+    {"token_column"},
     {"rows"},
     {"packing"},
     {"loader"},
@@ -68,8 +69,12 @@ NEED_TORCH = (
         "layout",
         "loader",
         "packing",
+        "row_buffers",
+        "row_format",
         "rows",
         "sampler",
+        "segment_mask",
+        "token_column",
     }
     | {"state", "updates"}
     | {f"demo.{name}" for name in ("__main__", "checkpoint", "model", "story", "train")}

@@ -63,6 +63,7 @@ def gather(
         "eos": None,
         "pad": 0,
         "shifted": True,
+        "no_label": IGNORE,
         "continued": False,
         "align": 1,
         "longest": None,
@@ -409,7 +410,7 @@ def read_only(array: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("input_ids", np.zeros((1, 4), dtype=np.int32), "must be a 2-D array of int64, got int32"),
+        ("input_ids", np.zeros((1, 4), dtype=np.int16), "must be a 2-D array of int64, got int16"),
         ("input_ids", np.zeros(4, dtype=np.int64), r"must be a 2-D array of int64, got int64\[4\]"),
         ("input_ids", np.zeros((1, 8), dtype=np.int64)[:, ::2], "must be C-contiguous"),
         ("input_ids", np.zeros((4, 2), dtype=np.int64).T, "must be C-contiguous"),
@@ -458,6 +459,7 @@ def test_spans_that_cannot_be_read_are_named(spans: Any, row_offsets: Any, messa
         "eos": None,
         "pad": 0,
         "shifted": True,
+        "no_label": IGNORE,
         "continued": False,
         "align": 1,
         "longest": None,
@@ -526,6 +528,7 @@ def test_an_output_that_shares_memory_is_refused(name: str) -> None:
             eos=None,
             pad=0,
             shifted=True,
+            no_label=IGNORE,
             continued=False,
             align=1,
             longest=None,

@@ -14,7 +14,7 @@ from reference import concat
 from runs import fresh
 
 import datacursor as dc
-from datacursor.rows import RowIndex
+from datacursor.row_index import RowIndex
 from datacursor.state import cursor_of
 
 LENGTHS = [3, 0, 7, 1, 12, 5, 0, 2, 9, 4, 6, 1]

@@ -15,7 +15,8 @@ import torch
 from torch.utils.data import DataLoader, default_collate
 
 from datacursor.errors import ArgumentError, CorpusError
-from datacursor.rows import RowBatch, RowDataset, RowIndex
+from datacursor.row_index import RowIndex
+from datacursor.rows import RowBatch, RowDataset
 from datacursor.tokens import TokenCorpus
 
 IGN = -100
@@ -308,7 +309,8 @@ def test_file_truncated_in_use_is_an_error_and_not_a_signal(tmp_path: Path) -> N
         import os, sys
         import numpy as np
         from datacursor.errors import CorpusError
-        from datacursor.rows import RowDataset, RowIndex
+        from datacursor.row_index import RowIndex
+        from datacursor.rows import RowDataset
         from datacursor.tokens import TokenCorpus
 
         rows = RowDataset(TokenCorpus.open(sys.argv[1]), seq_len=8, num_rows=1)

@@ -12,5 +12,6 @@ void bind_orders(pybind11::module_& module);
 void bind_cursor(pybind11::module_& module);
 void bind_best_fit(pybind11::module_& module);
 void bind_packing(pybind11::module_& module);
+void bind_gather(pybind11::module_& module);
 
 }  // namespace datacursor::bindings

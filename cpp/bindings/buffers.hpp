@@ -15,6 +15,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "datacursor/error.hpp"
 
@@ -117,6 +118,12 @@ struct Memory {
 template <typename T>
 Memory memory_of(const char* name, std::span<T> elements) {
     return {.name = name, .bytes = std::as_bytes(elements)};
+}
+
+// The same for a field of one of several types.
+template <typename... Spans>
+Memory memory_of(const char* name, const std::variant<Spans...>& field) {
+    return std::visit([name](auto elements) { return memory_of(name, elements); }, field);
 }
 
 // Throw if an output shares memory with an input or with another output: what is

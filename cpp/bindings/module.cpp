@@ -10,5 +10,6 @@ PYBIND11_MODULE(_core, module) {
     datacursor::bindings::bind_orders(module);
     datacursor::bindings::bind_cursor(module);
     datacursor::bindings::bind_packing(module);
+    datacursor::bindings::bind_gather(module);
     datacursor::bindings::bind_best_fit(module);
 }

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from datacursor.packing import PackedSampler as PackedSampler
     from datacursor.plan import PackingPlan as PackingPlan
     from datacursor.sampler import CursorSampler as CursorSampler
+    from datacursor.segment_mask import segment_block_mask as segment_block_mask
+    from datacursor.segment_mask import segment_mask as segment_mask
     from datacursor.subset import Subset as Subset
+    from datacursor.token_column import TokenColumn as TokenColumn
     from datacursor.tokens import TokenCorpus as TokenCorpus
     from datacursor.weighted import Weighted as Weighted
 
@@ -80,9 +83,12 @@ _MODULE_OF = {
     "Shuffle": "order",
     "StaleIteratorError": "errors",
     "Subset": "subset",
+    "TokenColumn": "token_column",
     "TokenCorpus": "tokens",
     "Weighted": "weighted",
     "__version__": "_core",
+    "segment_block_mask": "segment_mask",
+    "segment_mask": "segment_mask",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both
 

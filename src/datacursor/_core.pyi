@@ -175,13 +175,34 @@ class TokenTable(metaclass=_PybindType):
         eos: int | None,
         pad: int,
         shifted: bool,
+        no_label: int,
         continued: bool,
         align: int,
         longest: int | None,
-        input_ids: NDArray[np.int64],
+        input_ids: NDArray[np.int64] | NDArray[np.int32],
         labels: NDArray[np.int64] | None,
         position_ids: NDArray[np.int64] | None,
         segment_ids: NDArray[np.int32] | None,
-        loss_mask: NDArray[np.bool_] | None,
+        loss_mask: NDArray[np.bool_] | NDArray[np.float32] | None,
         cu_seqlens: NDArray[np.int32] | None,
     ) -> tuple[int, int, int]: ...
+
+class ColumnTable(metaclass=_PybindType):
+    def __init__(
+        self, shards: list[tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any]]]
+    ) -> None: ...
+    @property
+    def num_documents(self) -> int: ...
+    def gather(
+        self,
+        spans: NDArray[np.int64],
+        row_offsets: NDArray[np.int64],
+        *,
+        bos: bool,
+        eos: bool,
+        shifted: bool,
+        align: int,
+        longest: int | None,
+        fill: int,
+        out: NDArray[np.unsignedinteger[Any]],
+    ) -> None: ...

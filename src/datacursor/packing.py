@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +14,10 @@ from datacursor.errors import ArgumentError, CursorMismatchError
 from datacursor.layout import make_layout
 from datacursor.plan import PackingPlan
 from datacursor.row_block import Reader, RowBlock
-from datacursor.rows import RowDataset, RowIndex
+from datacursor.row_index import RowIndex
+from datacursor.rows import RowDataset
 from datacursor.sampler import CursorSampler
+from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
 if TYPE_CHECKING:
@@ -191,8 +193,14 @@ class PackedSampler(CursorSampler):
         align: Multiple to which best_fit pads each piece.
         min_fragment: Shortest piece of a split document that best_fit keeps.
         window_documents: Documents of a window of best_fit.
-        labels: "shifted": the next token of the same document; "hf": not shifted.
+        labels: "shifted": the next token of the same document; "hf": not shifted; None: as the
+            format has them, else shifted.
         positions: "segment" restarts position_ids per segment, "document" continues them.
+        format: What a batch holds: None for everything, or what one consumer takes: "hf",
+            "varlen", "flex" or "megatron".
+        flash_attn_kwargs: With "hf", also cu_seq_lens_q and _k, max_length_q and _k.
+        ids_dtype: "int64" or "int32", of the token ids alone.
+        columns: `TokenColumn` objects by name: further fields, one value a token.
         on_skip: What `skip` does.
 
     Raises:
@@ -239,8 +247,12 @@ class PackedSampler(CursorSampler):
         align: int = 1,
         min_fragment: int = 1,
         window_documents: int | None = None,
-        labels: str = "shifted",
+        labels: str | None = None,
         positions: str = "segment",
+        format: str | None = None,
+        flash_attn_kwargs: bool = False,
+        ids_dtype: str = "int64",
+        columns: Mapping[str, TokenColumn] | None = None,
         on_skip: str = "advance",
     ) -> None:
         if not isinstance(corpus, TokenCorpus):
@@ -277,6 +289,11 @@ class PackedSampler(CursorSampler):
             positions=positions,
             align=align,
             truncate=long_documents == "truncate",
+            max_documents=max_documents,
+            format=format,
+            flash_attn_kwargs=flash_attn_kwargs,
+            ids_dtype=ids_dtype,
+            columns=columns,
         )
         layout = make_layout(num_replicas, rank, batch_size, accumulation_steps, drop_last)
         if layout.batch_size * self.plan.seq_len >= 2**31:

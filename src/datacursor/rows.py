@@ -10,9 +10,9 @@ worker process plans nothing and needs no state:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,60 +20,33 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from datacursor._core import TokenTable
+from datacursor._core import ColumnTable, TokenTable
 from datacursor.checks import optional_integer, require_bool, require_choice, require_integer
+from datacursor.errors import ArgumentError
+from datacursor.row_buffers import RowBuffers
+from datacursor.row_format import (
+    Batch,
+    RowFormat,
+    choose_labels,
+    choose_positions,
+    row_format,
+)
+from datacursor.row_index import RowIndex
+from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-LABELS = ("shifted", "hf")
-POSITIONS = ("segment", "document")
-IGNORE_LABEL = -100  # ignore_index of torch.nn.CrossEntropyLoss
 PADDING_SEGMENT = -1
 
-Batch = dict[str, Any]
-
-
-class RowIndex(int):
-    """The number of a row in its epoch, with the spans that make the row.
-
-    An int to samplers and loaders; pickles by its values (about 150 bytes with two spans).
-
-    Attributes:
-        epoch: Pass over the data.
-        spans: int64 [m, 3], rows (document, start, stop): start < stop in the document's tokens,
-            its bos and eos counted.
-        is_padding: The row only fills up the last round; it has no targets.
-    """
-
-    epoch: int
-    spans: NDArray[np.int64]
-    is_padding: bool
-
-    def __new__(
-        cls, row: int, epoch: int, spans: NDArray[np.int64], *, is_padding: bool = False
-    ) -> Self:
-        """Take the values as they are; the gather checks the spans."""
-        self = super().__new__(cls, row)
-        self.epoch = epoch
-        self.spans = spans
-        self.is_padding = is_padding
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Bytes pickle several times faster and smaller than an array.
-        marks = {"is_padding": True} if self.is_padding else {}
-        return _row_index, (int(self), self.epoch, self.spans.tobytes(), marks)
-
-    def __repr__(self) -> str:
-        padding = ", is_padding=True" if self.is_padding else ""
-        return f"RowIndex({int(self)}, epoch={self.epoch}, spans={self.spans.tolist()}{padding})"
-
-
-def _row_index(row: int, epoch: int, spans: bytes, marks: dict[str, bool]) -> RowIndex:
-    array = np.frombuffer(spans, dtype=np.int64).reshape(-1, 3)
-    return RowIndex(row, epoch, array, **marks)
+# Fields of shape [B, L]; ids_dtype and the format may say otherwise.
+_DTYPES: dict[str, type[np.generic]] = {
+    "input_ids": np.int64,
+    "labels": np.int64,
+    "position_ids": np.int64,
+    "segment_ids": np.int32,
+    "loss_mask": np.bool_,
+}
+_NO_FIELDS: dict[str, Any] = dict.fromkeys([*_DTYPES, "cu_seqlens"])
+_IDS_DTYPES: dict[str, type[np.generic]] = {"int64": np.int64, "int32": np.int32}
 
 
 class RowBatch(Batch):
@@ -106,8 +79,11 @@ class RowDataset(Dataset[Batch]):
         spans, row_offsets                int64 [m, 3] and [B + 1]: spans of row r are
                                           spans[row_offsets[r]:row_offsets[r + 1]]
 
-    Every batch has tensors of its own. Padding, also a whole padding row, is marked by place,
-    never by token: label -100, segment -1, loss_mask False, one last segment of its row.
+    or, with `format`, what `row_format` lists. A column is a field of the same shape.
+
+    A batch is the caller's for good; memory is used again only once nobody holds it. Padding,
+    also a whole padding row, is marked by place, never by token: label -100, segment -1,
+    loss_mask False, one last segment of its row.
 
     Example:
         >>> corpus = TokenCorpus.open([[1, 2, 3], [4, 5]])
@@ -126,10 +102,15 @@ class RowDataset(Dataset[Batch]):
         bos: int | None = None,
         eos: int | None = None,
         pad_id: int | None = None,
-        labels: str = "shifted",
+        labels: str | None = None,
         positions: str = "segment",
         align: int = 1,
         truncate: bool = False,
+        max_documents: int | None = None,
+        format: str | None = None,
+        flash_attn_kwargs: bool = False,
+        ids_dtype: str = "int64",
+        columns: Mapping[str, TokenColumn] | None = None,
     ) -> None:
         """Describe the rows.
 
@@ -141,14 +122,21 @@ class RowDataset(Dataset[Batch]):
             eos: Token after every document, or None.
             pad_id: Token in padding; eos by default, or 0.
             labels: "shifted": the next token of the same document, also when it lies in
-                another row. "hf": the token itself, none at each segment's first token.
+                another row. "hf": the token itself, none at each segment's first token. None:
+                what the format takes, else "shifted".
             positions: "segment" restarts position_ids at each segment, "document" goes on
                 where the row before left the document.
             align: Each segment is padded to a multiple, inside itself; divides seq_len.
             truncate: Whether a document ends after seq_len tokens.
+            max_documents: Most spans a row has. cu_seqlens then has one size for each B, of
+                B * (max_documents + 1) + 1, and repeats its last entry to fill it.
+            format: None, "hf", "varlen", "flex" or "megatron".
+            flash_attn_kwargs: With "hf", also cu_seq_lens_q and _k, max_length_q and _k.
+            ids_dtype: "int64" or "int32", of input_ids alone.
+            columns: Further fields by name, one value a token.
 
         Raises:
-            ArgumentError: An argument is out of range.
+            ArgumentError: An argument is out of range, or contradicts the format.
             TypeError: An argument has the wrong type.
         """
         self.corpus = corpus
@@ -159,12 +147,19 @@ class RowDataset(Dataset[Batch]):
         self.pad_id = require_integer(
             "pad_id", default_pad_id if pad_id is None else pad_id, 0, 2**63
         )
-        self.labels = require_choice("labels", labels, LABELS)
-        self.positions = require_choice("positions", positions, POSITIONS)
+        self.format = row_format(format, flash_attn_kwargs=flash_attn_kwargs)
+        self.labels = choose_labels(labels, format, self.format.labels)
+        self.positions = choose_positions(positions, format, self.format.positions)
         self.align = require_integer("align", align, 1, self.seq_len + 1)
         self.truncate = require_bool("truncate", truncate)
+        self.max_documents = optional_integer("max_documents", max_documents, 1, 2**31)
+        self.ids_dtype = require_choice("ids_dtype", ids_dtype, tuple(_IDS_DTYPES))
+        self.columns = _checked_columns(columns or {}, self.format)
         self._num_rows = require_integer("num_rows", num_rows, 0, 2**63)
+        self._dtypes = self._dtypes_of_fields()
+        self._buffers = RowBuffers()
         self._table: TokenTable | None = None
+        self._column_tables = self._make_column_tables()
 
     @property
     def fingerprint(self) -> bytes:
@@ -183,8 +178,9 @@ class RowDataset(Dataset[Batch]):
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
         batch = self._gather([row])
-        for name in ("input_ids", "labels", "position_ids", "segment_ids", "loss_mask"):
-            batch[name] = batch[name][0]
+        names = [name for field in self._dtypes for name in self.format.fields[field]]
+        for name in [*names, *self.columns]:
+            batch[name] = batch[name].view(-1)
         return dict(batch)
 
     def __getitems__(self, rows: list[RowIndex]) -> list[RowBatch]:
@@ -206,16 +202,29 @@ class RowDataset(Dataset[Batch]):
         spans = np.concatenate([row.spans for row in rows])
         num_spans = (len(row.spans) for row in rows)
         row_offsets = np.fromiter(accumulate(num_spans, initial=0), np.int64, len(rows) + 1)
-        shape = (len(rows), self.seq_len)
-        batch = RowBatch(
-            input_ids=torch.empty(shape, dtype=torch.int64),
-            labels=torch.empty(shape, dtype=torch.int64),
-            position_ids=torch.empty(shape, dtype=torch.int64),
-            segment_ids=torch.empty(shape, dtype=torch.int32),
-            loss_mask=torch.empty(shape, dtype=torch.bool),
+        gathered = self._gather_tokens(spans, row_offsets)
+        columns = self._gather_columns(spans, row_offsets)
+        is_padding = [row.is_padding for row in rows]
+        if any(is_padding):
+            self._mask_padding_rows(gathered, columns, is_padding)
+        if "cu_seqlens" in gathered and self.max_documents is not None:
+            size = len(rows) * (self.max_documents + 1) + 1
+            gathered["cu_seqlens"] = _with_size(gathered["cu_seqlens"], size)
+        columns = {name: self.format.in_shape(field) for name, field in columns.items()}
+        return RowBatch(self.format.present(gathered) | columns)
+
+    def _gather_tokens(
+        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64]
+    ) -> dict[str, Any]:
+        """Return the fields of the format, as they are gathered."""
+        shape = (len(row_offsets) - 1, self.seq_len)
+        gathered: dict[str, Any] = {
+            name: self._buffers.empty(shape, dtype) for name, dtype in self._dtypes.items()
+        }
+        if "cu_seqlens" in self.format.fields:
             # A segment a span, one of padding a row, and the leading 0.
-            cu_seqlens=torch.empty(len(spans) + len(rows) + 1, dtype=torch.int32),
-        )
+            size = len(spans) + len(row_offsets)
+            gathered["cu_seqlens"] = torch.empty(size, dtype=torch.int32)
         self.corpus.check_unchanged(spans[:, 0])
         num_boundaries, max_seqlen, num_targets = self._token_table().gather(
             spans,
@@ -224,39 +233,104 @@ class RowDataset(Dataset[Batch]):
             eos=self.eos,
             pad=self.pad_id,
             shifted=self.labels == "shifted",
+            no_label=self.format.no_label,
             continued=self.positions == "document",
             align=self.align,
-            longest=self.seq_len if self.truncate else None,
-            **{name: tensor.numpy() for name, tensor in batch.items()},
+            longest=self._longest,
+            **(_NO_FIELDS | {name: tensor.numpy() for name, tensor in gathered.items()}),
         )
-        batch["cu_seqlens"] = batch["cu_seqlens"][:num_boundaries]
-        batch["max_seqlen"] = max_seqlen
-        batch["num_targets"] = num_targets
-        batch["spans"] = torch.from_numpy(spans)
-        batch["row_offsets"] = torch.from_numpy(row_offsets)
-        if any(row.is_padding for row in rows):
-            _mask_padding_rows(batch, [row.is_padding for row in rows])
-        return batch
+        if "cu_seqlens" in gathered:
+            gathered["cu_seqlens"] = gathered["cu_seqlens"][:num_boundaries]
+        gathered["max_seqlen"] = max_seqlen
+        gathered["num_targets"] = num_targets
+        gathered["spans"] = torch.from_numpy(spans)
+        gathered["row_offsets"] = torch.from_numpy(row_offsets)
+        return gathered
+
+    def _gather_columns(
+        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64]
+    ) -> dict[str, torch.Tensor]:
+        if not self._column_tables:  # in a new process
+            self._column_tables = self._make_column_tables()
+        gathered = {}
+        for name, column in self.columns.items():
+            gathered[name] = self._buffers.empty((len(row_offsets) - 1, self.seq_len), column.dtype)
+            column.gather(
+                self._column_tables[name],
+                spans,
+                row_offsets,
+                gathered[name],
+                bos=self.bos is not None,
+                eos=self.eos is not None,
+                align=self.align,
+                longest=self._longest,
+            )
+        return gathered
+
+    def _mask_padding_rows(
+        self, gathered: dict[str, Any], columns: dict[str, torch.Tensor], is_padding: list[bool]
+    ) -> None:
+        """Turn whole rows into padding: one segment, no targets, tokens as they are."""
+        padding = torch.tensor(is_padding)
+        marks: dict[str, Any] = {
+            "labels": self.format.no_label,
+            "position_ids": torch.arange(self.seq_len),
+            "segment_ids": PADDING_SEGMENT,
+            "loss_mask": 0,
+        }
+        for name in self._dtypes.keys() & marks.keys():
+            gathered[name][padding] = marks[name]
+        for name, field in columns.items():
+            field[padding] = self.columns[name].fill
+        gathered["max_seqlen"] = self.seq_len
+        if "cu_seqlens" in gathered:
+            ends = gathered["cu_seqlens"]
+            row_of_end = (ends // self.seq_len).clamp(max=len(is_padding) - 1)
+            gathered["cu_seqlens"] = ends[(ends % self.seq_len == 0) | ~padding[row_of_end]]
+        if "loss_mask" in gathered:
+            gathered["num_targets"] = int(gathered["loss_mask"].sum())
+
+    def _dtypes_of_fields(self) -> dict[str, np.dtype[Any]]:
+        """Return the dtypes of the format's fields of shape [B, L]."""
+        dtypes = _DTYPES | {
+            "input_ids": _IDS_DTYPES[self.ids_dtype],
+            "loss_mask": self.format.mask_dtype,
+        }
+        return {name: np.dtype(dtypes[name]) for name in dtypes if name in self.format.fields}
+
+    @property
+    def _longest(self) -> int | None:
+        return self.seq_len if self.truncate else None
 
     def _token_table(self) -> TokenTable:
         if self._table is None:
             self._table = TokenTable(list(self.corpus.shards))
         return self._table
 
+    def _make_column_tables(self) -> dict[str, ColumnTable]:
+        return {name: column.table(name, self.corpus) for name, column in self.columns.items()}
+
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_table": None}  # views this process's memory
+        # Tables view this process's memory.
+        return self.__dict__ | {"_table": None, "_column_tables": {}}
 
 
-def _mask_padding_rows(batch: RowBatch, is_padding: list[bool]) -> None:
-    """Turn whole rows into padding: one segment, no targets, tokens as they are."""
-    padding = torch.tensor(is_padding)
-    seq_len = batch["input_ids"].shape[1]
-    batch["labels"][padding] = IGNORE_LABEL
-    batch["position_ids"][padding] = torch.arange(seq_len)
-    batch["segment_ids"][padding] = PADDING_SEGMENT
-    batch["loss_mask"][padding] = False
-    ends = batch["cu_seqlens"]
-    row_of_end = (ends // seq_len).clamp(max=len(is_padding) - 1)
-    batch["cu_seqlens"] = ends[(ends % seq_len == 0) | ~padding[row_of_end]]
-    batch["max_seqlen"] = seq_len
-    batch["num_targets"] = int(batch["loss_mask"].sum())
+def _checked_columns(
+    columns: Mapping[str, TokenColumn], format: RowFormat
+) -> dict[str, TokenColumn]:
+    taken = {name for names in format.fields.values() for name in names}
+    for name, column in columns.items():
+        if not isinstance(column, TokenColumn):
+            raise TypeError(
+                f"columns must be TokenColumn objects, got columns[{name!r}]={column!r}"
+            )
+        if name in taken:
+            raise ArgumentError(f"a column must have a name of its own, got the field {name!r}")
+    return dict(columns)
+
+
+def _with_size(ends: torch.Tensor, size: int) -> torch.Tensor:
+    """Return boundaries followed by empty segments at the end of the batch."""
+    filled = ends.new_full((size,), int(ends[-1]))
+    filled[: len(ends)] = ends
+    return filled

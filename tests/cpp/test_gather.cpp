@@ -7,9 +7,12 @@
 #include <numeric>
 #include <string>
 #include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "datacursor/gather.hpp"
+#include "gather_kernel.hpp"
 #include "refusal.hpp"
 
 namespace {
@@ -60,8 +63,10 @@ struct Batch {
                  .labels = labels,
                  .position_ids = position_ids,
                  .segment_ids = segment_ids,
-                 .loss_mask = {loss_mask.get(), size},
+                 .loss_mask = mask(),
                  .cu_seqlens = cu_seqlens} {}
+
+    [[nodiscard]] std::span<bool> mask() const { return {loss_mask.get(), size}; }
 
     std::size_t size;
     Numbers input_ids;
@@ -79,7 +84,7 @@ Batch gathered(const TokenTable& table, std::int64_t seq_len, const Numbers& spa
     Batch batch(std::ssize(row_offsets) - 1, seq_len, spans.size() / 3);
     batch.totals = table.gather(spans, row_offsets, options, batch.fields);
     batch.cu_seqlens.resize(static_cast<std::size_t>(batch.totals.num_boundaries));
-    const std::span<const bool> mask = batch.fields.loss_mask;
+    const std::span<const bool> mask = batch.mask();
     BOOST_TEST(std::ranges::count(mask, true) == batch.totals.num_targets);
     for (std::size_t i = 0; i < batch.size; ++i) {
         BOOST_TEST(mask[i] == (batch.labels[i] != kIgn));
@@ -256,7 +261,7 @@ BOOST_AUTO_TEST_CASE(fields_may_be_left_out) {
     fields.labels = {};
     fields.position_ids = {};
     fields.segment_ids = {};
-    fields.loss_mask = {};
+    fields.loss_mask = MaskSpan();
     fields.cu_seqlens = {};
     const Numbers spans{2, 1, 4};
     const BatchTotals totals = corpus.table().gather(spans, Numbers({0, 1}), {}, fields);
@@ -356,16 +361,85 @@ BOOST_AUTO_TEST_CASE(fields_of_another_size_are_refused) {
         });
     };
     const auto shorten = [](auto& field) { field = field.first(field.size() - 1); };
-    refused([&](BatchFields& f) { shorten(f.input_ids); }, "input_ids must have");
-    refused([&](BatchFields& f) { f.input_ids = {}; }, "input_ids must have");
+    const auto shorten_any = [&](auto& field) { std::visit(shorten, field); };
+    refused([&](BatchFields& f) { shorten_any(f.input_ids); }, "input_ids must have");
+    refused([&](BatchFields& f) { f.input_ids = IdSpan(); }, "input_ids must have");
     refused([&](BatchFields& f) { shorten(f.labels); }, "labels must have");
     refused([&](BatchFields& f) { shorten(f.position_ids); }, "position_ids must have");
     refused([&](BatchFields& f) { shorten(f.segment_ids); }, "segment_ids must have");
-    refused([&](BatchFields& f) { shorten(f.loss_mask); }, "loss_mask must have");
+    refused([&](BatchFields& f) { shorten_any(f.loss_mask); }, "loss_mask must have");
     refused([&](BatchFields& f) { shorten(f.cu_seqlens); }, "cu_seqlens must have room for 3");
     refused([&](BatchFields& f) { f.seq_len = 0; }, "num_rows * seq_len must be in [0, 2**31)");
     refused([&](BatchFields& f) { f.num_rows = -1; }, "num_rows * seq_len must be in");
     refused([&](BatchFields& f) { f.num_rows = std::int64_t{1} << 62U; }, "must be in [0, 2**31)");
+}
+
+BOOST_AUTO_TEST_CASE(ids_of_32_bits_are_the_same_ids) {
+    const auto corpus = small_corpus();
+    const Numbers spans{2, 1, 4, 0, 0, 4};
+    const GatherOptions options{.eos = 99, .pad = 7};
+    const Batch expected = gathered(corpus.table(), 9, spans, {0, 2}, options);
+    Batch batch(1, 9, 2);
+    Boundaries ids(9, -7);
+    batch.fields.input_ids = ids;
+    batch.totals = corpus.table().gather(spans, Numbers({0, 2}), options, batch.fields);
+    BOOST_TEST(Numbers(ids.begin(), ids.end()) == expected.input_ids);
+    BOOST_TEST(batch.labels == expected.labels);
+    for (const GatherOptions& wide : {GatherOptions{.bos = std::int64_t{1} << 31U},
+                                      GatherOptions{.pad = std::int64_t{1} << 31U}}) {
+        check_refused(ErrorKind::kArgument, "must fit ids of 32 bits, got 2147483648", [&] {
+            static_cast<void>(corpus.table().gather(spans, Numbers({0, 2}), wide, batch.fields));
+        });
+    }
+}
+
+// Both sets of loops, over every remainder of a vector, and at the border of the ids.
+template <typename Token, typename Id>
+void check_widen(const GatherKernel& kernel) {
+    constexpr std::size_t kCount = 70;
+    constexpr auto kLargest = static_cast<Token>(std::min<std::uint64_t>(
+        std::numeric_limits<Token>::max(), std::uint64_t{std::numeric_limits<Id>::max()}));
+    std::vector<Token> tokens(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) {
+        tokens[i] = static_cast<Token>(kLargest - static_cast<Token>(i));
+    }
+    for (std::size_t count = 0; count < kCount; ++count) {
+        std::vector<Id> ids(kCount, Id{-7});
+        BOOST_REQUIRE((widen_of<Token, Id>(kernel)(tokens.data(), count, ids.data())));
+        for (std::size_t i = 0; i < kCount; ++i) {
+            const std::int64_t expected = i < count ? static_cast<std::int64_t>(tokens[i]) : -7;
+            BOOST_REQUIRE(static_cast<std::int64_t>(ids[i]) == expected);
+        }
+    }
+    // Negative, too large, or for an unsigned type no larger than the ids 0.
+    const auto beyond = static_cast<Token>(static_cast<std::uint64_t>(kLargest) + 1);
+    const bool is_id = std::in_range<Id>(beyond) && std::cmp_greater_equal(beyond, 0);
+    for (std::size_t i = 0; i < kCount; ++i) {
+        std::vector<Token> changed = tokens;
+        std::vector<Id> ids(kCount);
+        changed[i] = beyond;
+        BOOST_REQUIRE((widen_of<Token, Id>(kernel)(changed.data(), kCount, ids.data())) == is_id);
+    }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_set_of_loops_widens_alike, Token, TokenTypes) {
+    for (const GatherKernel* kernel : {&kPortableGather, &gather_kernel()}) {
+        check_widen<Token, std::int64_t>(*kernel);
+        check_widen<Token, std::int32_t>(*kernel);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_set_of_loops_counts_up) {
+    for (const GatherKernel* kernel : {&kPortableGather, &gather_kernel()}) {
+        for (std::size_t count = 0; count < 40; ++count) {
+            Numbers places(40, -7);
+            kernel->count_up(std::int64_t{1} << 40U, count, places.data());
+            for (std::size_t i = 0; i < places.size(); ++i) {
+                const auto place = static_cast<std::int64_t>(i);
+                BOOST_REQUIRE(places[i] == (i < count ? (std::int64_t{1} << 40U) + place : -7));
+            }
+        }
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -31,6 +31,8 @@
 
 namespace datacursor {
 
+struct GatherKernel;  // compiled copy loops
+
 constexpr std::int64_t kIgnoreLabel = -100;  // torch's ignore_index
 constexpr std::int32_t kPaddingSegment = -1;
 
@@ -49,22 +51,26 @@ struct GatherOptions {
     std::optional<std::int64_t> bos = std::nullopt;  // virtual first token of every document
     std::optional<std::int64_t> eos = std::nullopt;  // virtual last token of every document
     std::int64_t pad = 0;
-    bool shifted = true;     // labels: the next token, else the token itself
+    bool shifted = true;                   // labels: the next token, else the token itself
+    std::int64_t no_label = kIgnoreLabel;  // the label where there is no target
     bool continued = false;  // positions: go on from the span's start, else restart at 0
     std::int64_t align = 1;  // a segment is padded to a multiple, inside itself; divides seq_len
     std::optional<std::int64_t> longest = std::nullopt;  // tokens of a document that exist at all
 };
+
+using IdSpan = std::variant<std::span<std::int64_t>, std::span<std::int32_t>>;
+using MaskSpan = std::variant<std::span<bool>, std::span<float>>;
 
 // The caller's arrays, row-major [num_rows, seq_len]. All but input_ids may be
 // left empty, and are then not written.
 struct BatchFields {
     std::int64_t num_rows = 0;
     std::int64_t seq_len = 0;
-    std::span<std::int64_t> input_ids;
+    IdSpan input_ids;
     std::span<std::int64_t> labels;
     std::span<std::int64_t> position_ids;
     std::span<std::int32_t> segment_ids;
-    std::span<bool> loss_mask;           // true where a label is a target
+    MaskSpan loss_mask;                  // true, or 1, where a label is a target
     std::span<std::int32_t> cu_seqlens;  // room for spans + rows + 1 boundaries
 };
 
@@ -95,7 +101,8 @@ public:
     // row_offsets do not rise from 0 to the number of spans, a span leaves its
     // document or is empty, a row's spans exceed seq_len, or the batch has 2^31
     // tokens or more; Error (corpus), with document and place, if a token is
-    // negative or 2^63 or more. The fields then hold anything.
+    // negative or does not fit the ids: 2^63 or more, 2^31 with 32 bits. The fields then
+    // hold anything.
     // Cost: one pass over the output; the tokens of the next spans are prefetched.
     [[nodiscard]] BatchTotals gather(std::span<const std::int64_t> spans,
                                      std::span<const std::int64_t> row_offsets,
@@ -104,6 +111,7 @@ public:
 private:
     LengthIndex index_;
     std::vector<TokenSpan> tokens_;
+    const GatherKernel* kernel_;
 };
 
 }  // namespace datacursor
