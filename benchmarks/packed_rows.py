@@ -118,6 +118,7 @@ class PackedEpochs:
             eos=None,
             pad=0,
             shifted=True,
+            no_label=-100,
             continued=False,
             align=1,
             longest=None,

@@ -14,6 +14,7 @@ NEEDS = {
         "packed.py",
         "runs.py",
         "test_agreement.py",
+        "test_best_fit_resume.py",
         "test_demo.py",
         "test_documents.py",
         "test_kills.py",

@@ -331,7 +331,7 @@ def test_a_deferred_range_keeps_the_epoch_open_behind_its_tail() -> None:
     tracker.skip("overflow", 2)
     tracker.commit(7)
     assert (place(tracker), tracker.cursor.deferred) == ((0, 24), ((6, 4),))
-    assert (tracker.remaining(), session.num_micro_batches) == (2, 14)
+    assert (tracker.remaining(), session.num_up_to(1000)) == (2, 14)
     session.delivered = 14
     tracker.commit(2)
     assert place(tracker) == (1, 0)
@@ -386,7 +386,7 @@ def test_trying_in_vain_for_ever_is_refused(on_skip: str) -> None:
     session = deliver(tracker, 1)
     for _ in range(100 if on_skip == "retry" else 101):
         tracker.skip()
-        session.delivered = session.num_micro_batches
+        session.delivered = session.num_up_to(1000)
     with pytest.raises(CommitError, match="100 updates in a row changed nothing"):
         tracker.skip()
 

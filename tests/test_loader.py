@@ -245,7 +245,7 @@ def test_an_early_end_is_no_end_of_an_epoch() -> None:
     dataset = Failing(12, StopIteration)
     sampler = dc.CursorSampler(dataset, batch_size=2, shuffle=False)
     loader: dc.CursorLoader[int] = dc.CursorLoader(dataset, sampler=sampler)
-    with pytest.raises(dc.DeliveryError, match="after 1 of 6 micro-batches"):
+    with pytest.raises(dc.DeliveryError, match="after 1 micro-batches, before the end"):
         list(loader)
 
 

@@ -144,6 +144,9 @@ const BestFitCounts& BestFitPacker::pack(const LengthIndex& index, const LengthR
                                          std::span<const std::int64_t> documents) {
     counts_ = {};
     pieces_.clear();
+    lengths_.clear();
+    pieces_.reserve(documents.size());
+    lengths_.reserve(documents.size());
     std::array<std::int64_t, kBlock> buffer;
     for (std::size_t first = 0; first < documents.size(); first += kBlock) {
         const auto part = documents.subspan(first, std::min(kBlock, documents.size() - first));
@@ -170,7 +173,8 @@ void BestFitPacker::require_few_pieces(std::size_t more) const {
 }
 
 void BestFitPacker::add_piece(std::int64_t document, std::int64_t start, std::int64_t length) {
-    pieces_.push_back({.document = document, .start = start, .length = length});
+    pieces_.push_back({.document = document, .start = start});
+    lengths_.push_back(static_cast<std::uint32_t>(length));
     counts_.num_tokens += length;
     counts_.sum_squares += length * length;
 }
@@ -228,14 +232,14 @@ void BestFitPacker::sort_pieces() {
         std::iota(sequence_.begin(), sequence_.end(), 0U);
         if (rule_.decreasing) {
             std::ranges::stable_sort(sequence_, [&](std::uint32_t a, std::uint32_t b) {
-                return pieces_[a].length > pieces_[b].length;
+                return lengths_[a] > lengths_[b];
             });
         }
         return;
     }
     std::vector<std::uint32_t> places(num_lengths, 0);
-    for (const Piece& piece : pieces_) {
-        ++places[static_cast<std::size_t>(piece.length)];
+    for (const std::uint32_t length : lengths_) {
+        ++places[length];
     }
     std::uint32_t place = 0;
     for (std::size_t length = num_lengths; length-- > 0;) {
@@ -243,36 +247,61 @@ void BestFitPacker::sort_pieces() {
         places[length] = place;
         place += count;
     }
-    for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
-        sequence_[places[static_cast<std::size_t>(pieces_[i].length)]++] = i;
+    for (std::uint32_t i = 0; i < lengths_.size(); ++i) {
+        sequence_[places[lengths_[i]]++] = i;
     }
 }
 
-std::size_t BestFitPacker::room_taken(std::int64_t length) const {
-    return static_cast<std::size_t>((length + rule_.align - 1) / rule_.align * rule_.align);
+std::size_t BestFitPacker::room_taken(std::uint32_t length) const {
+    const auto align = static_cast<std::size_t>(rule_.align);
+    return (length + align - 1) / align * align;
 }
 
 void BestFitPacker::place_pieces() {
-    const auto seq_len = static_cast<std::size_t>(rule_.seq_len);
-    const auto most = static_cast<std::size_t>(rule_.max_documents);
     rows_.resize(pieces_.size());
     row_sizes_.clear();
-    for (const std::uint32_t i : sequence_) {
-        const std::size_t size = room_taken(pieces_[i].length);
+    const std::span<const std::uint32_t> all = sequence_;
+    for (std::size_t first = 0; first < all.size();) {
+        const std::uint32_t length = lengths_[all[first]];
+        std::size_t stop = first + 1;
+        while (stop < all.size() && lengths_[all[stop]] == length) {
+            ++stop;
+        }
+        place_run(room_taken(length), all.subspan(first, stop - first));
+        first = stop;
+    }
+    rooms_.clear();
+}
+
+// Pieces that take one size. The row found takes as many as it holds, one after the other: no
+// other row has a room from `size` to its own, so each time its own is the least.
+void BestFitPacker::place_run(std::size_t size, std::span<const std::uint32_t> run) {
+    const auto most = static_cast<std::size_t>(rule_.max_documents);
+    std::size_t least = size;  // no room in [size, least)
+    while (!run.empty()) {
         std::uint32_t row = 0;
-        std::size_t room = rooms_.take(size, row);
+        std::size_t room = rooms_.take(least, row);
+        least = room;
         if (room == 0) {
             row = static_cast<std::uint32_t>(row_sizes_.size());
             row_sizes_.push_back(0);
-            room = seq_len;
+            room = static_cast<std::size_t>(rule_.seq_len);
+            least = room;
         }
-        rows_[i] = row;
-        ++row_sizes_[row];
-        if (room > size && row_sizes_[row] != most) {
-            rooms_.put(room - size, row);
+        std::size_t count = room < 2 * size ? 1 : std::min(room / size, run.size());
+        if (most > 0) {
+            count = std::min(count, most - row_sizes_[row]);
         }
+        for (const std::uint32_t i : run.first(count)) {
+            rows_[i] = row;
+        }
+        row_sizes_[row] += static_cast<std::uint32_t>(count);
+        room -= count * size;
+        if (room > 0 && row_sizes_[row] != most) {
+            rooms_.put(room, row);
+        }
+        run = run.subspan(count);
     }
-    rooms_.clear();
 }
 
 void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64_t> spans,
@@ -294,8 +323,8 @@ void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64
     } else {
         std::iota(rows.begin(), rows.end(), std::int64_t{0});
     }
-    std::vector<std::size_t> next(num_rows);  // where each row's next span goes
-    std::size_t place = 0;
+    std::vector<std::uint32_t> next(num_rows);  // where each row's next span goes
+    std::uint32_t place = 0;
     for (std::size_t r = 0; r < num_rows; ++r) {
         const auto row = static_cast<std::size_t>(rows[r]);
         row_offsets[r] = static_cast<std::int64_t>(place);
@@ -305,10 +334,10 @@ void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64
     row_offsets[num_rows] = static_cast<std::int64_t>(place);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
         const Piece& piece = pieces_[i];
-        std::int64_t* span = &spans[3 * next[rows_[i]]++];
+        std::int64_t* span = &spans[std::size_t{3} * next[rows_[i]]++];
         span[0] = piece.document;
         span[1] = piece.start;
-        span[2] = piece.start + piece.length;
+        span[2] = piece.start + lengths_[i];
     }
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from datacursor import _core
 from datacursor.checks import require_integer
-from datacursor.row_block import PlanStats, Reader, RowBlock
+from datacursor.row_block import PlanStats, Reach, Reader, RowBlock
 from datacursor.row_plan import RowPlan
 from datacursor.window_table import Windows, WindowTable
 
@@ -83,17 +83,39 @@ class BestFitPlan(RowPlan):
         )
         self._windows = Windows(stream, rule, window_documents, shuffle_rows=shuffle_rows)
         self._table: WindowTable | None = None
+        is_whole = stream.order.is_permutation
+        self._refuses = is_whole and long_documents == "error" and stream.lengths.longest > seq_len
+        self._rows_at_least = 0  # in every epoch
+        if is_whole and long_documents in ("split", "error") and min_fragment == 1:
+            self._rows_at_least = -(-stream.lengths.num_tokens // seq_len)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """All arguments but the documents and seq_len."""
         return self._parameters
 
+    def num_windows(self, epoch: int) -> int:
+        """Return how often the documents of a window go into the epoch's, rounded up."""
+        return self._windows.num_windows(epoch)
+
     def num_rows(self, epoch: int, phase: int) -> int:
         """Return the rows of all windows: packs every one of them once, kept for the epoch."""
         if self.stream.order.is_endless:
             return self.stream.num_tokens(epoch) // self.seq_len
         return self._table_of(epoch).num_rows()
+
+    def reach(self, epoch: int, reader: Reader, row: int, target: int, phase: int) -> Reach:
+        """Look from window to window, unless there are tokens for more rows than asked for."""
+        num_windows = self._windows.num_windows(epoch)
+        window = require_integer("reader.position", reader[0], 0, num_windows + 1)
+        offset = require_integer("reader.offset", reader[1], 0, row + 1)
+        if self._refuses:
+            self.num_rows(epoch, phase)  # names the document, and raises
+        if self._rows_at_least >= target:
+            return Reach(self._rows_at_least, is_end=False)
+        if self.stream.order.is_endless and self.stream.num_tokens(epoch) == 0:
+            return Reach(0, is_end=True)
+        return self._table_of(epoch).reach(window, row - offset, target)
 
     def rows_from(self, epoch: int, reader: Reader, first: int, count: int, phase: int) -> RowBlock:
         """Take rows of the reader's window and those after it."""
@@ -130,7 +152,12 @@ class BestFitPlan(RowPlan):
         if reader.position >= num_windows:
             return f"only {num_windows} windows in the epoch"
         num_rows = self._windows.packed(epoch, reader.position).num_rows
-        return None if reader.offset < max(1, num_rows) else f"a window of {num_rows} rows"
+        if reader.offset >= max(1, num_rows):
+            return f"a window of {num_rows} rows"
+        first = self._table_of(epoch).first_row(reader.position)
+        if first is not None and first + reader.offset != row:
+            return f"position={row}, of a window that begins at row {first}"
+        return None
 
     def is_passed(self, epoch: int, reader: Reader, position: int, document: int) -> bool:
         """Return whether all rows that hold the document are passed; packs its window."""

@@ -23,6 +23,7 @@ from datacursor.errors import CommitError, MidUpdateError
 from datacursor.moves import Stretch
 from datacursor.moving import MovingCursor
 from datacursor.outcome import DEFERRED, SKIPPED
+from datacursor.row_block import Reach
 from datacursor.session import Session, Uncommitted
 
 ON_SKIP = ("advance", "retry", "defer")
@@ -81,7 +82,9 @@ class CommitTracker:
 
     def remaining(self) -> int:
         """Return the micro-batches per rank left in the epoch, deferred ones included."""
-        parts = moves.stretches_of(self.settled(), self.contributions, self.layout)
+        cursor = self.settled()
+        whole = Reach(self.contributions.num_positions(cursor), is_end=True)
+        parts = moves.stretches_of(cursor, self.layout, whole)
         return sum(self.layout.num_micro_batches(part.stop - part.first) for part in parts)
 
     def uncommitted(self) -> Uncommitted:
@@ -114,11 +117,9 @@ class CommitTracker:
         cursor = self.settled()
         self._watch_for_misfit()
         self._end_session("the sampler was iterated again")
-        stretches = moves.stretches_of(cursor, self.contributions, self.layout)
-        session = Session(cursor, stretches, self.layout)
+        session = Session(cursor, self.contributions, self.layout)
         if session.num_pending > 0:
-            reading = moves.stand_at(cursor, self.contributions, stretches[0].first)
-            batches = self.contributions.issue(reading, self.layout, stretches[0].stop)
+            batches = moves.issue(cursor, self.contributions, self.layout, session.first_stretch)
             for batch in islice(batches, session.num_pending):
                 session.record(batch)
         self.session = session
@@ -140,7 +141,7 @@ class CommitTracker:
         self.decide()
         session = self._require_session()
         count = self._num_to_take(session, micro_batches)
-        ends_stretch = count == session.num_left
+        ends_stretch = count == session.num_left(count + 1)
         session.committed += count
         self._uncounted += count
         self._uncounted_updates += 1
@@ -246,8 +247,7 @@ class CommitTracker:
         if session.num_open == 0:
             return cursor
         part = session.part(session.committed, session.committed + 1)
-        [following, *_] = moves.stretches_of(cursor, self.contributions, self.layout)
-        if part.first != following.first:
+        if part.first != Session(cursor, self.contributions, self.layout).first_stretch.first:
             raise MidUpdateError("an update of deferred ranges is open; save at its end")
         return cursor.replace(
             pending=session.num_open,
@@ -308,7 +308,7 @@ class CommitTracker:
         if micro_batches is not None:
             count = require_integer("micro_batches", micro_batches, 1, 2**31)
         elif session.delivered is None:
-            count = max(1, min(self.layout.accumulation_steps, session.num_left))
+            count = max(1, session.num_left(self.layout.accumulation_steps))
         else:
             count = max(1, open_batches)
         if count > open_batches:
@@ -317,9 +317,10 @@ class CommitTracker:
                 f"cannot commit {count} micro-batch(es): {open_batches} {word} and not committed "
                 f"in epoch {session.start.epoch}; did attach() or a commit before take them?"
             )
-        if count > session.num_left or count < session.num_pending - session.committed:
+        left = session.num_left(count)
+        if left < count or count < session.num_pending - session.committed:
             raise CommitError(
-                f"cannot commit {count} micro-batch(es) as one update: {session.num_left} are left "
+                f"cannot commit {count} micro-batch(es) as one update: {left} are left "
                 f"up to the end of an epoch or of a deferred range, and {session.num_pending} "
                 "were pending when the iterator began"
             )
@@ -384,7 +385,7 @@ class CommitTracker:
             word = "issued" if session.delivered is None else "delivered"
             warnings.warn(
                 f"epoch {session.start.epoch} was {word} to its end again, and {session.committed} "
-                f"of {session.num_micro_batches} micro-batches were committed; the rest is "
+                f"of {session.issued} micro-batches were committed; the rest is "
                 "delivered again. Is the incomplete update at the end made (loader.ends_update "
                 "tells), and does the loader fit, sharded by nobody else (sampler.check(loader) "
                 "tells)?",

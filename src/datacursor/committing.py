@@ -240,7 +240,8 @@ class Committing:
         else:
             given = session.delivered
             most_open = self._tracker.layout.accumulation_steps
-            many = min(_MANY_DELIVERED, max(session.num_micro_batches, most_open + 1))
+            many = max(session.num_up_to(_MANY_DELIVERED), most_open + 1)
+            many = min(_MANY_DELIVERED, many)
         if given >= many:
             self._has_warned = True
             warnings.warn(

@@ -20,6 +20,7 @@ import numpy as np
 from datacursor import _core
 from datacursor.checks import require_bool, require_integer, to_json
 from datacursor.errors import CursorMismatchError
+from datacursor.row_block import Reach
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,6 +149,13 @@ class Contributions(ABC):
     @abstractmethod
     def num_positions(self, cursor: Cursor) -> int:
         """Return the number of contributions in the cursor's epoch."""
+
+    def reach(self, cursor: Cursor, position: int, reader: tuple[int, int], target: int) -> Reach:
+        """Return how far the cursor's epoch surely goes: to `target` at least, or to its end.
+
+        Costs no more than a look ahead from the position, whose reader is given.
+        """
+        return Reach(self.num_positions(cursor), is_end=True)
 
     @abstractmethod
     def advance(self, cursor: Cursor, count: int) -> Advance:

@@ -56,8 +56,7 @@ class _Issue:
         part = session.next_stretch()
         if part is None:
             return False
-        cursor = moves.stand_at(session.start, tracker.contributions, part.first)
-        batches = tracker.contributions.issue(cursor, tracker.layout, part.stop)
+        batches = moves.issue(session.start, tracker.contributions, tracker.layout, part)
         self._batches = islice(batches, num_behind, None)
         return True
 

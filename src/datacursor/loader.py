@@ -70,7 +70,7 @@ class CursorLoader(DataLoader[T]):
                 raise ArgumentError(
                     f"{name} must be left to the sampler, got {name}={options[name]!r}"
                 )
-        if len(dataset) != sampler.dataset_size:
+        if dataset is not sampler.dataset and len(dataset) != sampler.dataset_size:
             raise ArgumentError(
                 f"dataset must be the sampler's: len(dataset)={len(dataset)}, "
                 f"len(sampler.dataset)={sampler.dataset_size}"
@@ -205,7 +205,7 @@ class _Deliveries:
             with self._tracker.drawing_for(session):  # without workers, at the first batch
                 return next(self._batches)
         except StopIteration:
-            if not self._num_loaded == session.issued < session.num_micro_batches:
+            if self._num_loaded != session.issued or session.has_all(session.issued):
                 raise
         # Ranges were deferred after the sampler had issued everything it knew of.
         self._batches = self._loader._draw(session)
@@ -213,9 +213,8 @@ class _Deliveries:
             return next(self._batches)
 
     def _require_all_delivered(self) -> None:
-        expected = self._session.num_micro_batches
-        if self._num_loaded != expected:
+        if not self._session.has_all(self._num_loaded):
             raise DeliveryError(
-                f"the loader ended after {self._num_loaded} of {expected} micro-batches: "
-                "did the data set or collate_fn raise StopIteration?"
+                f"the loader ended after {self._num_loaded} micro-batches, before the end of its "
+                "epoch: did the data set or collate_fn raise StopIteration?"
             )

@@ -58,14 +58,15 @@ def match(
         cursor = _with_accepted(cursor, contributions, layout, names)
     if cursor.pending > 0:
         _require_same_window(cursor, layout)
-    num_positions = contributions.num_positions(cursor)
-    if cursor.position > num_positions - (not cursor.deferred):
+    contributions.check_reader(cursor)
+    reader = (cursor.reader_position, cursor.reader_offset)
+    reach = contributions.reach(cursor, cursor.position, reader, cursor.position + 1)
+    if cursor.position > reach.stop - (not cursor.deferred):
         raise CursorMismatchError(
             f"cursor does not match sampler: position\n  in cursor:  {cursor.position}\n"
-            f"  in sampler: below {num_positions}, the contributions of epoch {cursor.epoch}\n"
+            f"  in sampler: below {reach.stop}, the contributions of epoch {cursor.epoch}\n"
             "use seek() to start elsewhere"
         )
-    contributions.check_reader(cursor)
     return cursor
 
 

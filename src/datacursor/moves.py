@@ -9,13 +9,14 @@ the ranges that were deferred on the way, one after the other:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from datacursor._cursor_parts import DATA_UNVERIFIED, DROP_LAST
 from datacursor.contributions import Advance, Contributions, Layout, add_digests
 from datacursor.cursor import Cursor
 from datacursor.outcome import COMMITTED, DEFERRED, SKIPPED
+from datacursor.row_block import Reach
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -29,11 +30,13 @@ class Stretch(NamedTuple):
         first: First position.
         stop: Position after the last.
         is_deferred: They lie behind the cursor's position, in a deferred range.
+        is_open: The epoch may go on behind `stop`.
     """
 
     first: int
     stop: int
     is_deferred: bool
+    is_open: bool = False
 
 
 def first_cursor(contributions: Contributions, layout: Layout) -> Cursor:
@@ -73,23 +76,43 @@ def next_epoch(epoch: int, digest: bytes = _NO_DIGEST) -> dict[str, Any]:
     }
 
 
-def stretches_of(cursor: Cursor, contributions: Contributions, layout: Layout) -> list[Stretch]:
+def reach_of(
+    cursor: Cursor, contributions: Contributions, layout: Layout, micro_batches: int = 1
+) -> Reach:
+    """Return how far the cursor's epoch goes: so many micro-batches from here, or to its end."""
+    target = cursor.position + micro_batches * layout.round_size
+    return contributions.reach(cursor, cursor.position, _reader(cursor), target)
+
+
+def stretches_of(cursor: Cursor, layout: Layout, reach: Reach) -> list[Stretch]:
     """Return what is left of the cursor's epoch, in the order of delivery.
 
     What makes no micro-batch is left out: a rest that drop_last drops, of the epoch or of a
     deferred range.
+
+    Args:
+        cursor: Where the epoch was passed to.
+        layout: How it is dealt out.
+        reach: How far it goes, one micro-batch from the cursor at least if it has one.
     """
-    num_positions = contributions.num_positions(cursor)
-    stretches = [Stretch(cursor.position, num_positions, is_deferred=False)]
+    stretches = [open_stretch(cursor.position, layout, reach)]
     stretches += [
         Stretch(first, first + count, is_deferred=True) for first, count in cursor.deferred
     ]
     return [part for part in stretches if layout.num_micro_batches(part.stop - part.first) > 0]
 
 
+def open_stretch(first: int, layout: Layout, reach: Reach) -> Stretch:
+    """Return the stretch from `first` on; in whole rounds while its end is not known."""
+    stop = reach.stop
+    if not reach.is_end:
+        stop -= (stop - first) % layout.round_size
+    return Stretch(first, stop, is_deferred=False, is_open=not reach.is_end)
+
+
 def settle(cursor: Cursor, contributions: Contributions, layout: Layout) -> Cursor:
     """Return where the next micro-batch comes from: past a rest that drop_last drops."""
-    left = contributions.num_positions(cursor) - cursor.position
+    left = reach_of(cursor, contributions, layout).stop - cursor.position
     if _is_passed(left, cursor.deferred, layout):
         return cursor.replace(**next_epoch(cursor.epoch, cursor.identity_digest))
     return cursor
@@ -109,6 +132,14 @@ def stand_at(cursor: Cursor, contributions: Contributions, first: int) -> Cursor
         pending=0,
         deferred=(),
     )
+
+
+def issue(
+    cursor: Cursor, contributions: Contributions, layout: Layout, part: Stretch
+) -> Iterator[list[int]]:
+    """Return the micro-batches of a stretch of the cursor's epoch."""
+    reading = stand_at(cursor, contributions, part.first)
+    return contributions.issue(reading, layout, None if part.is_open else part.stop)
 
 
 def pass_over(
@@ -134,11 +165,12 @@ def pass_over(
     count = part.stop - part.first
     changes: dict[str, Any] = {**stamp}
     deferred = cursor.deferred
+    position, reader = cursor.position, _reader(cursor)
     if part.is_deferred:
         deferred = _without(deferred, part)
     else:
-        changes["position"] = part.stop
-        changes["reader_position"], changes["reader_offset"] = added.reader
+        changes["position"] = position = part.stop
+        changes["reader_position"], changes["reader_offset"] = reader = added.reader
     digest = cursor.identity_digest
     if kind == COMMITTED:
         digest = add_digests(digest, added.digest)
@@ -150,8 +182,8 @@ def pass_over(
     changes["identity_digest"] = digest
     if cursor.pending:
         changes |= {"pending": 0, "window_batch_size": 0}
-    left = contributions.num_positions(cursor) - changes.get("position", cursor.position)
-    if _is_passed(left, deferred, layout):
+    reach = contributions.reach(cursor, position, reader, position + layout.round_size)
+    if _is_passed(reach.stop - position, deferred, layout):
         changes |= next_epoch(cursor.epoch, digest)
     elif deferred != cursor.deferred:
         changes["deferred"] = deferred
@@ -173,11 +205,11 @@ def jump_over(
     cursor: Cursor, contributions: Contributions, layout: Layout, stop: int, **stamp: int
 ) -> Cursor:
     """Return the settled cursor moved to `stop`; the identity digest counts from there."""
-    left = contributions.num_positions(cursor) - stop
-    if _is_passed(left, cursor.deferred, layout):
-        return cursor.replace(**next_epoch(cursor.epoch), **stamp)
     last = stand_at(cursor, contributions, stop - 1)
     reader = contributions.advance(last, 1).reader
+    reach = contributions.reach(cursor, stop, reader, stop + layout.round_size)
+    if _is_passed(reach.stop - stop, cursor.deferred, layout):
+        return cursor.replace(**next_epoch(cursor.epoch), **stamp)
     return cursor.replace(
         position=stop,
         reader_position=reader[0],
@@ -187,6 +219,10 @@ def jump_over(
         skipped=cursor.skipped + stop - cursor.position,
         **stamp,
     )
+
+
+def _reader(cursor: Cursor) -> tuple[int, int]:
+    return cursor.reader_position, cursor.reader_offset
 
 
 def _is_passed(left: int, deferred: Ranges, layout: Layout) -> bool:

@@ -220,7 +220,8 @@ class MovingCursor:
     def _require_window(self, cursor: Cursor) -> None:
         if cursor.pending == 0:
             return
-        parts = moves.stretches_of(cursor, self._contributions, self._layout)
+        reach = moves.reach_of(cursor, self._contributions, self._layout, cursor.pending)
+        parts = moves.stretches_of(cursor, self._layout, reach)
         left = sum(self._layout.num_micro_batches(part.stop - part.first) for part in parts[:1])
         if cursor.pending > left:
             raise CursorMismatchError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from datacursor.cursor import Cursor
 from datacursor.errors import ArgumentError, CursorMismatchError
 from datacursor.layout import make_layout
 from datacursor.plan import PackingPlan
-from datacursor.row_block import Reader, RowBlock
+from datacursor.row_block import Reach, Reader, RowBlock
 from datacursor.row_index import RowIndex
 from datacursor.rows import RowDataset
 from datacursor.sampler import CursorSampler
@@ -49,6 +49,10 @@ class RowContributions(Contributions):
         """Return the number of rows in the cursor's epoch."""
         return self.plan.num_rows(cursor.epoch, phase=cursor.phase)
 
+    def reach(self, cursor: Cursor, position: int, reader: tuple[int, int], target: int) -> Reach:
+        """Look ahead as far as needed, without counting the rows of the epoch."""
+        return self.plan.reach(cursor.epoch, reader, position, target, phase=cursor.phase)
+
     def advance(self, cursor: Cursor, count: int) -> Advance:
         """Return the digest of the next rows' spans, their tokens, and the reader after them."""
         block = self._rows(cursor, cursor.position, _reader(cursor), count)
@@ -64,17 +68,19 @@ class RowContributions(Contributions):
     def issue(self, cursor: Cursor, layout: Layout, stop: int | None = None) -> Iterator[list[int]]:
         """Yield lists of `RowIndex`, some hundred rows planned at a time."""
         position, reader = cursor.position, _reader(cursor)
-        stop = self.num_positions(cursor) if stop is None else stop
-        num_full, rest = divmod(stop - position, layout.round_size)
         ahead = 1  # doubled as the epoch goes on, so that the first batch comes at once
-        while num_full > 0:
+        while True:
+            target = position + ahead * layout.round_size
+            end = self.reach(cursor, position, reader, target).stop if stop is None else stop
+            num_full, rest = divmod(end - position, layout.round_size)
+            if num_full == 0:
+                break
             ahead = min(ahead, num_full)
             block = self._rows(cursor, position, reader, ahead * layout.round_size)
             for round_ in range(ahead):
                 first = layout.first_of_rank(0, round_)
                 yield _indices(block, cursor.epoch, position, first, layout.batch_size)
             position, reader = position + ahead * layout.round_size, block.reader
-            num_full -= ahead
             ahead = min(2 * ahead, max(1, _MAX_ROWS_AHEAD // layout.round_size))
         if rest > 0 and not layout.drop_last:
             yield self._last_round(cursor, position, reader, rest, layout)
@@ -142,9 +148,9 @@ class RowContributions(Contributions):
     ) -> list[int]:
         """Return this rank's share of the last rows, padded with rows of the epoch's start."""
         rows: list[int] = []
-        for part in last_round_ranges(
-            position, position + rest, self.num_positions(cursor), layout
-        ):
+        # Padding repeats the epoch from its start, by a round at most.
+        start = self.reach(cursor, 0, (0, 0), layout.round_size).stop
+        for part in last_round_ranges(position, position + rest, start, layout):
             if part.is_padding:
                 numbers = range(part.first, part.first + part.count)
                 rows += [self._padding_row(cursor.epoch, number) for number in numbers]
@@ -156,9 +162,22 @@ class RowContributions(Contributions):
 
     def _padding_row(self, epoch: int, number: int) -> RowIndex:
         # Its tokens only fill the tensor, so an epoch with a phase may repeat plain rows.
-        row = number % self.plan.num_rows(epoch)
+        row = number % self.plan.reach(epoch, (0, 0), 0, number + 1).stop
         block = self.plan.rows_from(epoch, self.plan.reader_of(epoch, row), row, 1)
         return RowIndex(row, epoch, block.spans, is_padding=True)
+
+
+class PlannedRows(RowDataset):
+    """The rows of a plan, counted when somebody asks for their number."""
+
+    def __init__(self, plan: PackingPlan, corpus: TokenCorpus, **options: Any) -> None:
+        """Take the options of a `RowDataset`."""
+        super().__init__(corpus, seq_len=plan.seq_len, num_rows=0, **options)
+        self._plan = plan
+
+    def __len__(self) -> int:
+        """Return the number of rows in epoch 0."""
+        return len(self._plan)
 
 
 class PackedSampler(CursorSampler):
@@ -278,10 +297,9 @@ class PackedSampler(CursorSampler):
             min_fragment=min_fragment,
             window_documents=window_documents,
         )
-        dataset = RowDataset(
+        dataset = PlannedRows(
+            self.plan,
             corpus,
-            seq_len=seq_len,
-            num_rows=len(self.plan),
             bos=bos,
             eos=eos,
             pad_id=pad_id,

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from datacursor import _core
-from datacursor.checks import MAX_EPOCH, optional_integer, require_bool, require_integer
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, optional_integer, require_bool, require_integer
 from datacursor.choose_order import choose_order
 from datacursor.document_stream import DocumentStream
 from datacursor.errors import ArgumentError
 from datacursor.packing_options import PackingOptions
-from datacursor.row_block import PlanStats, Reader, RowBlock
+from datacursor.row_block import PlanStats, Reach, Reader, RowBlock
 from datacursor.skip_table import Lengths
 
 if TYPE_CHECKING:
@@ -192,6 +192,28 @@ class PackingPlan:
         epoch = require_integer("epoch", epoch, 0, MAX_EPOCH)
         return self._plan.num_rows(epoch, require_integer("phase", phase, 0, self.seq_len))
 
+    def num_windows(self, epoch: int) -> int:
+        """Return the windows of one epoch, each packed by itself; 1 but with best_fit."""
+        return self._plan.num_windows(require_integer("epoch", epoch, 0, MAX_EPOCH))
+
+    def reach(
+        self, epoch: int, reader: tuple[int, int], row: int, target: int, *, phase: int = 0
+    ) -> Reach:
+        """Return how far an epoch surely goes, without counting more rows than needed.
+
+        Args:
+            epoch: Pass over the data, 0 <= epoch < 2**40.
+            reader: Where `row` begins.
+            row: Row of that epoch.
+            target: Row to look as far as; at least there, or to the end, goes the answer.
+            phase: As in `num_rows`.
+
+        Raises:
+            ArgumentError: epoch is out of range, or an endless order gives no row any more.
+        """
+        epoch = require_integer("epoch", epoch, 0, MAX_EPOCH)
+        return self._plan.reach(epoch, Reader(*reader), row, target, phase)
+
     def rows(
         self, epoch: int, first: int, count: int, *, phase: int = 0
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -232,7 +254,11 @@ class PackingPlan:
         Raises:
             ArgumentError: The epoch has no such rows, or the reader cannot be right.
         """
-        first, count = self._require_rows(epoch, first, count, phase)
+        first = require_integer("first", first, 0, MAX_COUNT)
+        target = first + require_integer("count", count, 0, MAX_COUNT)
+        reach = self.reach(epoch, reader, first, target, phase=phase)
+        require_integer("first", first, 0, reach.stop + 1)
+        require_integer("count", count, 0, reach.stop - first + 1)
         return self._plan.rows_from(epoch, Reader(*reader), first, count, phase)
 
     def reader_of(self, epoch: int, row: int, *, phase: int = 0) -> Reader:
@@ -248,7 +274,8 @@ class PackingPlan:
         Raises:
             ArgumentError: The epoch has no such row.
         """
-        row = require_integer("row", row, 0, self.num_rows(epoch, phase=phase))
+        row = require_integer("row", row, 0, MAX_COUNT)
+        require_integer("row", row, 0, self.reach(epoch, (0, 0), 0, row + 1, phase=phase).stop)
         return self._plan.reader_of(epoch, row, phase)
 
     def problem_with(self, epoch: int, row: int, reader: Reader, *, phase: int = 0) -> str | None:

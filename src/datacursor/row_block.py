@@ -19,6 +19,18 @@ class Reader(NamedTuple):
     offset: int
 
 
+class Reach(NamedTuple):
+    """How far an epoch is known to go.
+
+    Attributes:
+        stop: All positions below it exist.
+        is_end: No others do.
+    """
+
+    stop: int
+    is_end: bool
+
+
 @dataclass(frozen=True, slots=True)
 class RowBlock:
     """Consecutive rows of an epoch.

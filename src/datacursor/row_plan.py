@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from datacursor.row_block import Reach
+
 if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
     from datacursor.row_block import PlanStats, Reader, RowBlock
@@ -38,6 +40,22 @@ class RowPlan(ABC):
     @abstractmethod
     def num_rows(self, epoch: int, phase: int) -> int:
         """Return the number of rows of an epoch."""
+
+    def num_windows(self, epoch: int) -> int:
+        """Return the windows of an epoch, each packed by itself."""
+        return 1
+
+    def reach(self, epoch: int, reader: Reader, row: int, target: int, phase: int) -> Reach:
+        """Return how far an epoch surely goes from a row on: to `target` at least, or to its end.
+
+        Args:
+            epoch: Pass over the data.
+            reader: Where `row` begins.
+            row: Row of that epoch, or their number.
+            target: Row to look as far as.
+            phase: As in `num_rows`.
+        """
+        return Reach(self.num_rows(epoch, phase), is_end=True)
 
     @abstractmethod
     def rows_from(self, epoch: int, reader: Reader, first: int, count: int, phase: int) -> RowBlock:

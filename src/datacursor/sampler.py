@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch.utils.data import DataLoader, DistributedSampler
 
+from datacursor import moves
 from datacursor.checks import MAX_EPOCH, require_integer
 from datacursor.choose_order import choose_order
 from datacursor.commits import CommitTracker
@@ -97,10 +98,9 @@ class CursorSampler(Committing, DistributedSampler[int]):
     def _set_up(
         self, dataset: Sized, contributions: Contributions, layout: Layout, on_skip: str
     ) -> None:
-        self.dataset_size = len(dataset)
         self.dataset = dataset  # type: ignore[assignment]  # any Sized, as DataLoader takes it
         self._tracker = CommitTracker(contributions, layout, on_skip)
-        num_contributions = contributions.num_positions(self.cursor)
+        num_contributions = moves.reach_of(self.cursor, contributions, layout).stop
         noun = "rows" if contributions.packing_id else "samples"
         if num_contributions == 0:
             raise ArgumentError(f"nothing to train on: num_{noun}=0")
@@ -112,6 +112,11 @@ class CursorSampler(Committing, DistributedSampler[int]):
             )
 
     # -- the torch sampler -----------------------------------------------------------------
+
+    @property
+    def dataset_size(self) -> int:
+        """Elements of the data set; rows of epoch 0."""
+        return len(self.dataset)  # type: ignore[arg-type]  # as it was given
 
     def __iter__(self) -> SamplerIterator:
         """Issue this rank's indices from the cursor to the end of its epoch.

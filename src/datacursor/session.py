@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
-from datacursor.contributions import Layout
+from datacursor import moves
+from datacursor.contributions import Contributions, Layout
 from datacursor.cursor import Cursor
 from datacursor.errors import StaleIteratorError
 from datacursor.moves import Stretch
@@ -29,6 +31,13 @@ class Uncommitted(NamedTuple):
 class Session:
     """One run of an iterator from a settled cursor towards its epoch's end.
 
+    Where the end is dear to know, it is looked for no further ahead than an answer needs.
+
+    Args:
+        start: The settled cursor the iterator begins at.
+        contributions: What its epoch consists of.
+        layout: How that is dealt out.
+
     Attributes:
         start: The settled cursor the iterator began at.
         issued: Micro-batches drawn by the loader.
@@ -39,8 +48,7 @@ class Session:
         num_pending: Micro-batches whose gradients the run began with; they count as delivered.
     """
 
-    def __init__(self, start: Cursor, stretches: list[Stretch], layout: Layout) -> None:
-        """Begin at `start`, with `stretches` to pass."""
+    def __init__(self, start: Cursor, contributions: Contributions, layout: Layout) -> None:
         self.start = start
         self.issued = 0
         self.delivered: int | None = None
@@ -48,7 +56,8 @@ class Session:
         self.chunk: list[int] = []
         self.num_pending = start.pending
         self._layout = layout
-        self._stretches = stretches
+        self._look = partial(moves.reach_of, start, contributions, layout)
+        self._stretches = moves.stretches_of(start, layout, self._look(1))
         self._num_begun = 0  # stretches
         self._kept: deque[list[int]] | None = deque() if layout.num_replicas > 1 else None
         self._ended_by: str | None = None
@@ -57,7 +66,14 @@ class Session:
     def _count(self) -> None:
         sizes = (self._layout.num_micro_batches(part.stop - part.first) for part in self._stretches)
         self._ends = list(accumulate(sizes))
-        self.num_micro_batches = self._ends[-1] if self._ends else 0
+
+    def num_up_to(self, most: int) -> int:
+        """Return the micro-batches of the whole run, or `most` if there are more."""
+        while self._stretches and self._stretches[0].is_open and self._ends[0] < most:
+            reach = self._look(most)
+            self._stretches[0] = moves.open_stretch(self.start.position, self._layout, reach)
+            self._count()
+        return min(self._ends[-1], most) if self._ends else 0
 
     def require_live(self) -> None:
         """Raise unless this is still the sampler's current session.
@@ -82,6 +98,11 @@ class Session:
     def num_behind(self) -> int:
         """Micro-batches at the front of the next stretch that are pending, so not to be issued."""
         return self.num_pending if self._num_begun == 0 else 0
+
+    @property
+    def first_stretch(self) -> Stretch:
+        """The stretch that the run begins in."""
+        return self._stretches[0]
 
     def next_stretch(self) -> Stretch | None:
         """Return the stretch to issue next and count it as begun; None if there is none."""
@@ -125,29 +146,40 @@ class Session:
         given = self.issued if self.delivered is None else self.delivered
         return given - self.committed
 
-    @property
-    def num_left(self) -> int:
-        """Micro-batches from the last committed one to the end of its stretch."""
-        return self._num_left_from(self.committed)
+    def num_left(self, most: int) -> int:
+        """Return the micro-batches from the last committed one to the end of its stretch.
 
-    def _num_left_from(self, micro_batch: int) -> int:
+        If there are more than `most`, then `most`.
+        """
+        return self._num_left_from(self.committed, most)
+
+    def _num_left_from(self, micro_batch: int, most: int) -> int:
+        self.num_up_to(micro_batch + most)
         number = bisect_right(self._ends, micro_batch)
-        return self._ends[number] - micro_batch if number < len(self._ends) else 0
+        left = self._ends[number] - micro_batch if number < len(self._ends) else 0
+        return min(left, most)
+
+    def has_all(self, micro_batches: int) -> bool:
+        """Whether so many micro-batches are the whole run."""
+        return self.num_up_to(micro_batches + 1) == micro_batches
 
     @property
     def is_unfinished(self) -> bool:
         """Whether all was given out and not all committed."""
         given = self.issued if self.delivered is None else self.delivered
-        return given == self.num_micro_batches and self.committed < given
+        return self.committed < given and self.has_all(given)
 
     def ends_update(self, micro_batch: int) -> bool:
         """Whether a micro-batch fills an update begun at the last commit, or ends its stretch."""
         first = self.committed + self.undecided
         count = micro_batch + 1 - first
-        return count >= self._layout.accumulation_steps or count == self._num_left_from(first)
+        if count >= self._layout.accumulation_steps:
+            return True
+        return count == self._num_left_from(first, count + 1)
 
     def part(self, first: int, stop: int) -> Stretch:
         """Return the positions of micro-batches [first, stop), which lie in one stretch."""
+        self.num_up_to(stop)
         number = bisect_right(self._ends, first)
         stretch = self._stretches[number]
         before = self._ends[number - 1] if number else 0
@@ -158,6 +190,7 @@ class Session:
 
     def parts(self, stop: int, first: int = 0) -> Iterator[Stretch]:
         """Yield the positions of micro-batches [first, stop), stretch by stretch."""
+        self.num_up_to(stop)
         for end in self._ends:
             if first < min(end, stop):
                 yield self.part(first, min(end, stop))

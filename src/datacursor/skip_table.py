@@ -40,6 +40,12 @@ class Lengths:
         return 0 if self.keep_empty and self.num_virtual > 0 else self.index.num_empty
 
     @property
+    def longest(self) -> int:
+        """Tokens of the longest document, added ones included."""
+        longest = self.index.longest
+        return longest + self.num_virtual if longest > 0 or self.keep_empty else 0
+
+    @property
     def num_tokens(self) -> int:
         """Tokens of all documents, added ones included."""
         num_with_tokens = self.index.num_documents - self.num_empty

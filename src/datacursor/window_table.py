@@ -13,7 +13,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from datacursor import _core
+from datacursor.errors import ArgumentError
 from datacursor.fork_lock import ForkLock
+from datacursor.row_block import Reach
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
 
 _MAX_PACKED = 3  # kept: the one before, the one in use, and the next
+_MAX_BARREN = 2**20  # documents of an endless order in a row that make no row
 _MAX_QUEUED = 1024  # windows to count that wait for a thread, at about 2 kB each
 
 
@@ -93,6 +96,13 @@ class Windows:
                 self._future(kept, epoch, window + 1)
         return found.result()
 
+    def num_rows(self, epoch: int, window: int) -> int:
+        """Return the rows of a window: those of a packed one, else counted."""
+        found = self._kept.futures.get((epoch, window))
+        if found is not None and self._kept.process == os.getpid():
+            return found.result().num_rows
+        return self.count(epoch, window)["num_rows"]
+
     def totals(self, epoch: int) -> Counter[str]:
         """Return the sums of the counts of all windows."""
         totals: Counter[str] = Counter()
@@ -118,6 +128,15 @@ class Windows:
             num_virtual=self._stream.lengths.num_virtual,
             keep_empty=self._stream.lengths.keep_empty,
         )
+
+    def require_rows(self, num_barren: int) -> None:
+        """Raise if so many windows in a row had no row and the order never ends."""
+        num_documents = num_barren * self.size
+        if self._stream.order.is_endless and num_documents >= _MAX_BARREN:
+            raise ArgumentError(
+                f"order must give documents that make rows: {num_documents} documents in a row "
+                f"of {self._stream.order!r}, which never ends, made none"
+            )
 
     def _documents(self, epoch: int, window: int) -> NDArray[np.int64]:
         return self._stream.documents(epoch, window * self.size, self.size)
@@ -147,35 +166,70 @@ class Windows:
 
 
 class WindowTable:
-    """Rows before the end of every window of one epoch, counted as far as needed."""
+    """Rows of the windows of one epoch, counted as far as needed."""
 
     def __init__(self, windows: Windows, epoch: int) -> None:
         """Begin an empty table for one epoch."""
         self.epoch = epoch
         self._windows = windows
+        self._num_windows = windows.num_windows(epoch)
         self._lock = ForkLock()
-        self._ends: list[int] = []
+        self._ends: list[int] = []  # rows up to the end of every window from the first on
+        self._counted: dict[int, int] = {}  # rows of windows behind these
 
     def num_rows(self) -> int:
-        """Return the rows of the whole epoch."""
+        """Return the rows of the whole epoch; packs what was not counted, on all cores."""
         with self._lock:
-            if len(self._ends) < self._windows.num_windows(self.epoch):
+            if len(self._ends) < self._num_windows:
                 for counts in self._windows.counts(self.epoch, len(self._ends)):
-                    self._append(counts)
+                    self._append(counts["num_rows"])
             return self._ends[-1]
+
+    def reach(self, window: int, row: int, target: int) -> Reach:
+        """Return how far the epoch surely goes: to row `target` at least, or to its end.
+
+        Args:
+            window: Where the look ahead begins.
+            row: The first row of that window.
+            target: Row to look as far as.
+
+        Raises:
+            ArgumentError: A million documents in a row, of an order without end, make no row.
+        """
+        if len(self._ends) == self._num_windows:
+            return Reach(self._ends[-1], is_end=True)
+        num_barren = 0
+        while row < target and window < self._num_windows:
+            num_rows = self._rows_of(window)
+            num_barren = 0 if num_rows else num_barren + 1
+            self._windows.require_rows(num_barren)
+            row += num_rows
+            window += 1
+        return Reach(row, is_end=window == self._num_windows)
 
     def find(self, row: int) -> tuple[int, int]:
         """Return (window, row in it) of a row > 0; (window + 1, 0) right after a window's end."""
         with self._lock:
             while not self._ends or self._ends[-1] < row:
-                self._append(self._windows.count(self.epoch, len(self._ends)))
+                self._append(self._rows_of(len(self._ends)))
             window = bisect_left(self._ends, row)
             if self._ends[window] == row:
                 return window + 1, 0
             return window, row - (self._ends[window - 1] if window > 0 else 0)
 
-    def _append(self, counts: dict[str, int]) -> None:
-        self._ends.append((self._ends[-1] if self._ends else 0) + counts["num_rows"])
+    def first_row(self, window: int) -> int | None:
+        """Return the rows before a window if they were counted."""
+        if window > len(self._ends):
+            return None
+        return self._ends[window - 1] if window > 0 else 0
+
+    def _rows_of(self, window: int) -> int:
+        if window not in self._counted:
+            self._counted[window] = self._windows.num_rows(self.epoch, window)
+        return self._counted[window]
+
+    def _append(self, num_rows: int) -> None:
+        self._ends.append((self._ends[-1] if self._ends else 0) + num_rows)
 
 
 @lru_cache(maxsize=1)

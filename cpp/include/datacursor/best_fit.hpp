@@ -100,7 +100,6 @@ private:
     struct Piece {
         std::int64_t document;
         std::int64_t start;
-        std::int64_t length;
     };
 
     // The rows that still have room, by room, as lists in the order they reached it.
@@ -134,13 +133,15 @@ private:
     void add_piece(std::int64_t document, std::int64_t start, std::int64_t length);
     void sort_pieces();
     void place_pieces();
-    [[nodiscard]] std::size_t room_taken(std::int64_t length) const;
+    void place_run(std::size_t size, std::span<const std::uint32_t> run);
+    [[nodiscard]] std::size_t room_taken(std::uint32_t length) const;
 
     BestFitRule rule_;
     std::int64_t max_tokens_;  // of a window, so that no count reaches 2^63
     RoomIndex rooms_;
     BestFitCounts counts_;
     std::vector<Piece> pieces_;             // in stream order
+    std::vector<std::uint32_t> lengths_;    // of the pieces
     std::vector<std::uint32_t> sequence_;   // pieces in the order they are placed
     std::vector<std::uint32_t> rows_;       // row of each piece
     std::vector<std::uint32_t> row_sizes_;  // pieces of each row
