@@ -88,7 +88,7 @@ CHECK = Scale(
     peer_documents=0,
     row_documents=100_000,
     rounds=3,
-    slack=0.25,
+    slack=0.1,
     with_peers=False,
 )
 MIN_GATHER = {
