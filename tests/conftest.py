@@ -15,6 +15,7 @@ NEEDS = {
         "runs.py",
         "test_agreement.py",
         "test_best_fit_resume.py",
+        "test_block_mask.py",
         "test_demo.py",
         "test_documents.py",
         "test_kills.py",
@@ -24,11 +25,14 @@ NEEDS = {
         "test_packing.py",
         "test_packing_orders.py",
         "test_packing_plans.py",
+        "test_row_buffers.py",
+        "test_row_format.py",
         "test_rows.py",
         "test_sampler.py",
         "test_sampler_laws.py",
         "test_sampler_orders.py",
         "test_scenarios.py",
+        "test_token_column.py",
         "test_updates.py",
     ],
     "pyarrow": [
@@ -49,6 +53,7 @@ NEEDS = {
     "datasets": ["peers/test_datasets_writer.py"],
     "datatrove": ["peers/test_datatrove_writer.py"],
     "megatron": ["peers/test_megatron_writer.py"],
+    "transformers": ["peers/test_transformers_batches.py"],
 }
 collect_ignore = [
     name

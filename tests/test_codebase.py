@@ -36,7 +36,7 @@ PYTHON_LAYERS = (
     {"commits"},
     {"agreement", "issuing", "updates"},
     {"committing"},
-    {"plan", "row_buffers", "row_format", "sampler", "segment_mask", "tokens"},
+    {"block_mask", "plan", "row_buffers", "row_format", "sampler", "tokens"},
     {"token_column"},
     {"rows"},
     {"packing"},
@@ -63,6 +63,7 @@ PYTHON_LAYERS = (
 NEED_TORCH = (
     {
         "agreement",
+        "block_mask",
         "committing",
         "datasets",
         "issuing",
@@ -73,7 +74,6 @@ NEED_TORCH = (
         "row_format",
         "rows",
         "sampler",
-        "segment_mask",
         "token_column",
     }
     | {"state", "updates"}

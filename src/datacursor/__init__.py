@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datacursor.block_mask import segment_block_mask as segment_block_mask
+    from datacursor.block_mask import segment_mask as segment_mask
     from datacursor.block_shuffle import BlockShuffle as BlockShuffle
     from datacursor.cursor import Cursor as Cursor
     from datacursor.errors import ArgumentError as ArgumentError
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
     from datacursor.packing import PackedSampler as PackedSampler
     from datacursor.plan import PackingPlan as PackingPlan
     from datacursor.sampler import CursorSampler as CursorSampler
-    from datacursor.segment_mask import segment_block_mask as segment_block_mask
-    from datacursor.segment_mask import segment_mask as segment_mask
     from datacursor.subset import Subset as Subset
     from datacursor.token_column import TokenColumn as TokenColumn
     from datacursor.tokens import TokenCorpus as TokenCorpus
@@ -87,8 +87,8 @@ _MODULE_OF = {
     "TokenCorpus": "tokens",
     "Weighted": "weighted",
     "__version__": "_core",
-    "segment_block_mask": "segment_mask",
-    "segment_mask": "segment_mask",
+    "segment_block_mask": "block_mask",
+    "segment_mask": "block_mask",
 }
 __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # one table for both
 

@@ -25,6 +25,13 @@ from torch.utils.data import get_worker_info
 _MAX_FREE = 16  # fields of about three batches
 
 
+class _Loan(weakref.ref["NDArray[Any]"]):
+    """Watches an array that was lent and holds the memory below it."""
+
+    __slots__ = ("memory",)
+    memory: NDArray[np.uint8]
+
+
 class RowBuffers:
     """Lends memory for the fields of batches. Thread safe; pickles as an empty one.
 
@@ -33,6 +40,7 @@ class RowBuffers:
 
     def __init__(self) -> None:
         self._free: deque[NDArray[np.uint8]] = deque(maxlen=_MAX_FREE)
+        self._loans: dict[int, _Loan] = {}
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         """Return a tensor whose memory is its own as long as it, or a view of it, lives."""
@@ -41,8 +49,13 @@ class RowBuffers:
         memory = _fresh(num_bytes) if is_worker else self._take(num_bytes)
         lent = memory.view(dtype).reshape(shape)
         if not is_worker:
-            weakref.finalize(lent, self._free.append, memory).atexit = False
+            loan = _Loan(lent, self._take_back)
+            loan.memory = memory
+            self._loans[id(loan)] = loan
         return torch.from_numpy(lent)
+
+    def _take_back(self, loan: weakref.ref[NDArray[Any]]) -> None:
+        self._free.append(self._loans.pop(id(loan)).memory)
 
     def _take(self, num_bytes: int) -> NDArray[np.uint8]:
         for _ in range(len(self._free)):

@@ -46,7 +46,7 @@ _DTYPES: dict[str, type[np.generic]] = {
     "loss_mask": np.bool_,
 }
 _NO_FIELDS: dict[str, Any] = dict.fromkeys([*_DTYPES, "cu_seqlens"])
-_IDS_DTYPES: dict[str, type[np.generic]] = {"int64": np.int64, "int32": np.int32}
+_IDS_DTYPES: dict[str, type[np.signedinteger[Any]]] = {"int64": np.int64, "int32": np.int32}
 
 
 class RowBatch(Batch):
@@ -154,6 +154,7 @@ class RowDataset(Dataset[Batch]):
         self.truncate = require_bool("truncate", truncate)
         self.max_documents = optional_integer("max_documents", max_documents, 1, 2**31)
         self.ids_dtype = require_choice("ids_dtype", ids_dtype, tuple(_IDS_DTYPES))
+        self._check_special_ids()
         self.columns = _checked_columns(columns or {}, self.format)
         self._num_rows = require_integer("num_rows", num_rows, 0, 2**63)
         self._dtypes = self._dtypes_of_fields()
@@ -298,6 +299,16 @@ class RowDataset(Dataset[Batch]):
         }
         return {name: np.dtype(dtypes[name]) for name in dtypes if name in self.format.fields}
 
+    def _check_special_ids(self) -> None:
+        largest = np.iinfo(_IDS_DTYPES[self.ids_dtype]).max
+        for name in ("bos", "eos", "pad_id"):
+            token = getattr(self, name)
+            if token is not None and token > largest:
+                raise ArgumentError(
+                    f"{name} must be in [0, 2**31) with ids_dtype={self.ids_dtype!r}, "
+                    f"got {name}={token}"
+                )
+
     @property
     def _longest(self) -> int | None:
         return self.seq_len if self.truncate else None
@@ -308,7 +319,10 @@ class RowDataset(Dataset[Batch]):
         return self._table
 
     def _make_column_tables(self) -> dict[str, ColumnTable]:
-        return {name: column.table(name, self.corpus) for name, column in self.columns.items()}
+        return {
+            name: column.table(f"columns[{name!r}]", self.corpus)
+            for name, column in self.columns.items()
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         # Tables view this process's memory.

@@ -148,9 +148,8 @@ def _dtype_of(values: TokenCorpus | NDArray[Any] | list[NDArray[Any]]) -> np.dty
         parts = values if isinstance(values, list) else [values]
     dtypes = {part.dtype for part in parts if part.size}
     if len(dtypes) > 1:
-        raise ArgumentError(
-            f"values of a column must have one dtype, got {sorted(map(str, dtypes))}"
-        )
+        names = ", ".join(sorted(map(str, dtypes)))
+        raise ArgumentError(f"values of a column must have one dtype, got {names}")
     dtype = dtypes.pop() if dtypes else np.dtype(np.int64)
     if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:
         raise TypeError(f"values of a column must be numbers of up to 8 bytes, got {dtype}")

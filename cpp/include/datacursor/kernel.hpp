@@ -1,4 +1,4 @@
-// Which vector code computes the permutations.
+// Which vector code computes the permutations and copies tokens.
 //
 // Every kernel gives the same indices; they differ in speed. The fastest one that this
 // processor runs is taken, unless the environment variable DATACURSOR_KERNEL names another
