@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from corpora import TokenFiles
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
     from report import Claim
 
 SEQ_LEN = 2048
@@ -163,13 +164,11 @@ def time_planners(scale: Scale) -> Table:
     plan = packed_rows.make_plan(lengths, SEQ_LEN, "best_fit")
     actions: dict[str, Callable[[], Any]] = {"best_fit": _planning(plan)}
     num_rows = {"best_fit": plan.num_rows(1)}
-    for name, make in packing_peers.PLANNERS.items():
-        try:
-            actions[name] = make(lengths, SEQ_LEN)
-        except ImportError as error:
-            print(f"\nno figures of {name}: {error}")
-        else:
-            num_rows[name] = actions[name]()
+    for name in packing_peers.PLANNERS:
+        planner = _planner(name, lengths)
+        if planner is not None:
+            actions[name] = planner
+            num_rows[name] = planner()
     timings = measure.interleave(actions, rounds=3, clock=time.process_time)
     ours = timings["best_fit"].best
     table = {
@@ -182,6 +181,14 @@ def time_planners(scale: Scale) -> Table:
     }
     _print(table, "packer", f"Planning {len(lengths):,} documents of at most {SEQ_LEN} tokens")
     return table
+
+
+def _planner(name: str, lengths: NDArray[np.int64]) -> Callable[[], int] | None:
+    try:
+        return packing_peers.PLANNERS[name](lengths, SEQ_LEN)
+    except ImportError as error:
+        print(f"\nno figures of {name}: {error}")
+        return None
 
 
 def _planning(plan: Any) -> Callable[[], None]:
@@ -298,24 +305,33 @@ def time_peers(files: TokenFiles) -> Table:
             "ours": partial(epochs.batches, packer.fields, BATCH_SIZE),
             "theirs": partial(packer.open, files, shape),
         }
-        try:
-            num_tokens = {name: _count_checked(open(), packer) for name, open in actions.items()}
-        except ImportError as error:
-            print(f"\nno figures of {packer.name}: {error}")
-            continue
-        drains = {name: partial(_drain, action) for name, action in actions.items()}
-        timings = measure.interleave(drains, rounds=2, clock=time.process_time)
-        rate = {name: num_tokens[name] / timing.best for name, timing in timings.items()}
-        table[packer.name] = {
-            "Mtokens/s": 1e-6 * rate["theirs"],
-            "ours": 1e-6 * rate["ours"],
-            "ours / it": rate["ours"] / rate["theirs"],
-        }
+        row = _time_against(packer, actions)
+        if row is not None:
+            table[packer.name] = row
     _print(table, "packer", "Documents to batches, without a loader, one thread")
     return table
 
 
-def _count_checked(batches: Iterable[dict[str, torch.Tensor]], packer: Packer) -> int:
+def _time_against(
+    packer: Packer, actions: dict[str, Callable[[], Iterable[dict[str, torch.Tensor]]]]
+) -> dict[str, float] | None:
+    """Return the speeds; None if the peer is not installed."""
+    try:
+        counts = {name: _count_checked(packer, make()) for name, make in actions.items()}
+    except ImportError as error:
+        print(f"\nno figures of {packer.name}: {error}")
+        return None
+    drains = {name: partial(_drain, make) for name, make in actions.items()}
+    timings = measure.interleave(drains, rounds=2, clock=time.process_time)
+    rate = {name: counts[name] / timing.best for name, timing in timings.items()}
+    return {
+        "Mtokens/s": 1e-6 * rate["theirs"],
+        "ours": 1e-6 * rate["ours"],
+        "ours / it": rate["ours"] / rate["theirs"],
+    }
+
+
+def _count_checked(packer: Packer, batches: Iterable[dict[str, torch.Tensor]]) -> int:
     """Return the tokens of all batches; raise if a field is missing or a label is wrong."""
     num_tokens = 0
     for batch in batches:
@@ -367,7 +383,9 @@ def _density_claims(scale: Scale, density: Table) -> list[Claim]:
     allowed = 1 if len(density) > 1 else 0
     few = scale.density_documents < 10**6  # a window or two, whose last rows weigh more
     return [
-        report.at_least("kinds of documents packed to 99.9 %", dense, (len(density) - allowed) * (not few)),
+        report.at_least(
+            "kinds of documents packed to 99.9 %", dense, (len(density) - allowed) * (not few)
+        ),
         report.at_most("points below offline best-fit decreasing", furthest, 1.0 if few else 0.06),
         report.at_most("documents cut without need", needless, 0.0),
     ]
@@ -377,15 +395,21 @@ def draw_density(axes: Axes, density: Table) -> None:
     """Draw what padding remains, by kind of documents and L."""
     seq_lens = sorted({int(key.split(", ")[1]) for key in density})
     for name, color in zip(corpora.DISTRIBUTIONS, report.COLORS, strict=False):
-        rows = [density[f"{name}, {seq_len}"] for seq_len in seq_lens if f"{name}, {seq_len}" in density]
+        rows = [
+            density[f"{name}, {seq_len}"] for seq_len in seq_lens if f"{name}, {seq_len}" in density
+        ]
         if not rows:
             continue
-        axes.plot(seq_lens, [100 - row["density %"] for row in rows], marker="o", color=color, label=name)
+        axes.plot(
+            seq_lens, [100 - row["density %"] for row in rows], marker="o", color=color, label=name
+        )
         offline = [100 - row["offline %"] for row in rows]
         axes.plot(seq_lens, offline, marker="o", ms=4, ls=":", color=color)
     axes.plot([], [], ls=":", color="black", label="all documents at once")
     axes.axhline(0.1, color="black", lw=0.8, ls="--", label="goal")
-    axes.set(xscale="log", yscale="log", xlabel="L, tokens a row", ylabel="padding, % of all places")
+    axes.set(
+        xscale="log", yscale="log", xlabel="L, tokens a row", ylabel="padding, % of all places"
+    )
     axes.set_xticks(seq_lens, [str(seq_len) for seq_len in seq_lens])
     axes.set_title("padding that best_fit leaves")
     axes.legend(fontsize=8, frameon=False)

@@ -81,13 +81,16 @@ class Contestant:
 
 def contestants_of(scale: Scale, files: TokenFiles) -> list[Contestant]:
     """Prepare every loader that is installed."""
-    found = []
-    for way in scale.ways:
-        try:
-            found.append(Contestant(way, way.prepare(files, SHAPE)))
-        except ImportError as error:
-            print(f"\nno figures of {way.name}: {error}")
-    return found
+    found = (_prepared(way, files) for way in scale.ways)
+    return [contestant for contestant in found if contestant is not None]
+
+
+def _prepared(way: Way, files: TokenFiles) -> Contestant | None:
+    try:
+        return Contestant(way, way.prepare(files, SHAPE))
+    except ImportError as error:
+        print(f"\nno figures of {way.name}: {error}")
+        return None
 
 
 # -- Rates -----------------------------------------------------------------------------------
@@ -141,7 +144,7 @@ def try_resume(contestants: Sequence[Contestant]) -> dict[str, dict[str, str]]:
     """Stop every loader in mid-epoch and go on; say whether the same rows came."""
     table = {}
     for contestant in contestants:
-        if contestant.way.save is not None:
+        if contestant.way.keeps_position:
             table[contestant.way.name] = {
                 f"{before} -> {after} workers": _resumed(contestant, before, after)
                 for before in WORKERS
@@ -155,8 +158,6 @@ def try_resume(contestants: Sequence[Contestant]) -> dict[str, dict[str, str]]:
 
 def _resumed(contestant: Contestant, before: int, after: int) -> str:
     way = contestant.way
-    assert way.save is not None
-    assert way.resume is not None
     whole = iter(contestant.open(before))
     expected = [way.ids(batch).clone() for batch in islice(whole, 2 * BEFORE_STOP)]
     loader = contestant.open(before)
@@ -167,7 +168,8 @@ def _resumed(contestant: Contestant, before: int, after: int) -> str:
     del batches, whole
     gc.collect()
     try:
-        resumed = way.resume(contestant.prepared, SHAPE, state, after)
+        resumed = contestant.open(after)
+        resumed.load_state_dict(state)
         rest = [way.ids(batch) for batch in islice(resumed, BEFORE_STOP)]
     except (AssertionError, RuntimeError, ValueError) as error:
         return f"refused: {type(error).__name__}"
@@ -178,9 +180,7 @@ def _resumed(contestant: Contestant, before: int, after: int) -> str:
 # -- Claims and picture ----------------------------------------------------------------------
 
 
-def claims_of(
-    scale: Scale, rates: Table, resumed: dict[str, dict[str, str]]
-) -> list[Claim]:
+def claims_of(scale: Scale, rates: Table, resumed: dict[str, dict[str, str]]) -> list[Claim]:
     """Return what the figures must show."""
     names = [way.name for way in loader_peers.OURS if way.name in rates]
     exact = [answer == "yes" for name in names for answer in resumed[name].values()]

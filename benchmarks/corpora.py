@@ -43,13 +43,18 @@ class TokenFiles:
         return self.prefix.with_suffix(".idx")
 
     @property
+    def tokens_path(self) -> Path:
+        """The .bin."""
+        return self.prefix.with_suffix(".bin")
+
+    @property
     def num_tokens(self) -> int:
         """Tokens of all documents."""
         return int(self.lengths.sum())
 
     def tokens(self) -> NDArray[np.uint16]:
         """Return the mapped tokens."""
-        return np.memmap(self.prefix.with_suffix(".bin"), dtype=np.uint16, mode="r")
+        return np.memmap(self.tokens_path, dtype=np.uint16, mode="r")
 
     def documents(self) -> list[NDArray[np.uint16]]:
         """Return a view of each document."""
@@ -68,7 +73,7 @@ def write(folder: Path, lengths: NDArray[np.int64]) -> TokenFiles:
     files = TokenFiles(folder / "tokens", lengths)
     random = np.random.default_rng(1)
     ends = np.cumsum(lengths)
-    with files.prefix.with_suffix(".bin").open("wb") as stream:
+    with files.tokens_path.open("wb") as stream:
         for first in range(0, files.num_tokens, _CHUNK):
             stop = min(first + _CHUNK, files.num_tokens)
             chunk = random.integers(0, END_OF_TEXT, stop - first, dtype=np.uint16)

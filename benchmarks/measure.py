@@ -72,9 +72,7 @@ def peak_growth(action: Action, warm_up: Action) -> int | None:
         return pool.submit(_peak_growth_here, actions).result()
 
 
-def _burst(
-    action: Action, burst_seconds: float, clock: Callable[[], float]
-) -> Iterator[float]:
+def _burst(action: Action, burst_seconds: float, clock: Callable[[], float]) -> Iterator[float]:
     stop = clock() + burst_seconds
     while True:
         start = clock()

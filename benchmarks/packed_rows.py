@@ -91,7 +91,9 @@ class PackedEpochs:
 
         return run
 
-    def batches(self, fields: tuple[str, ...], batch_size: int) -> Iterator[dict[str, torch.Tensor]]:
+    def batches(
+        self, fields: tuple[str, ...], batch_size: int
+    ) -> Iterator[dict[str, torch.Tensor]]:
         """Return batches of one more epoch, each in tensors of its own."""
         self._epoch += 1
         for block in blocks(self.plan, self._epoch, self.num_rows):
@@ -101,7 +103,9 @@ class PackedEpochs:
                     block.spans[offsets[0] : offsets[-1]], offsets - offsets[0], block.reader
                 )
                 shape = (len(offsets) - 1, self.plan.seq_len)
-                out = {name: np.empty(shape, FIELDS[name]) for name in fields}
+                out: dict[str, NDArray[Any]] = {
+                    name: np.empty(shape, FIELDS[name]) for name in fields
+                }
                 self.gather(part, out)
                 yield {name: torch.from_numpy(array) for name, array in out.items()}
 

@@ -186,7 +186,9 @@ PACKERS = (
         "concat",
         grain_concat,
     ),
-    Packer("Grain first-fit", ("input_ids", "position_ids", "segment_ids"), "best_fit", grain_first_fit),
+    Packer(
+        "Grain first-fit", ("input_ids", "position_ids", "segment_ids"), "best_fit", grain_first_fit
+    ),
     Packer("Megatron GPTDataset", _IDS_AND_LABELS, "concat", megatron),
     Packer("nanoGPT get_batch", _IDS_AND_LABELS, "concat", nanogpt),
 )
