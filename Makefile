@@ -90,7 +90,7 @@ $(SANITIZERS): %: build/%/build.ninja
 	$(CTEST) --preset $@
 
 .PHONY: bench
-bench: $(VENV)/.bench build-default ## run the benchmarks (BENCH_FLAGS=--check)
+bench: $(VENV)/$(if $(findstring --check,$(BENCH_FLAGS)),.peers,.bench) build-default ## run the benchmarks (BENCH_FLAGS=--check)
 	@for script in $(sort $(wildcard benchmarks/bench_*.py)); do \
 	    echo "== $$script"; \
 	    $(BIN)/python "$$script" $(BENCH_FLAGS) || exit; \
@@ -138,11 +138,16 @@ $(VENV)/.installed: $(VENV)/.cpp $(PROJECT) $(CORE)
 	$(PIP) --no-build-isolation --editable '.[cli,plot,test]'
 	@touch $@
 
-$(VENV)/.bench: $(PROJECT) | $(VENV)/.installed
+$(VENV)/.peers: $(PROJECT) | $(VENV)/.installed
+	$(PIP) 'datacursor[peers]'
+	@touch $@
+
+# Not in the chain: a check, as in CI, does without these.
+$(VENV)/.bench: $(PROJECT) | $(VENV)/.lint
 	$(PIP) 'datacursor[bench]'
 	@touch $@
 
-$(VENV)/.lint: $(PROJECT) | $(VENV)/.bench
+$(VENV)/.lint: $(PROJECT) | $(VENV)/.peers
 	$(PIP) 'datacursor[lint]'
 	@touch $@
 

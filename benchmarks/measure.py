@@ -27,7 +27,11 @@ class Timing(NamedTuple):
 
 
 def interleave(
-    actions: Mapping[str, Action], *, rounds: int, burst_seconds: float = 0.02
+    actions: Mapping[str, Action],
+    *,
+    rounds: int,
+    burst_seconds: float = 0.02,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """Time actions side by side.
 
@@ -38,12 +42,14 @@ def interleave(
         actions: What to call, by name.
         rounds: Times each action gets its turn.
         burst_seconds: Length of a turn; an action that takes longer is called once.
+        clock: Seconds; `time.process_time` counts the work of all threads of this process, and
+            none of other processes.
     """
     seconds: dict[str, list[float]] = {name: [] for name in actions}
     with _collecting_between_turns():
         for _ in range(rounds):
             for name, action in actions.items():
-                seconds[name].extend(_burst(action, burst_seconds))
+                seconds[name].extend(_burst(action, burst_seconds, clock))
                 gc.collect()
     return {name: Timing(min(calls), median(calls), len(calls)) for name, calls in seconds.items()}
 
@@ -66,12 +72,12 @@ def peak_growth(action: Action, warm_up: Action) -> int | None:
         return pool.submit(_peak_growth_here, actions).result()
 
 
-def _burst(action: Action, burst_seconds: float) -> Iterator[float]:
-    stop = time.perf_counter() + burst_seconds
+def _burst(action: Action, burst_seconds: float, clock: Callable[[], float]) -> Iterator[float]:
+    stop = clock() + burst_seconds
     while True:
-        start = time.perf_counter()
+        start = clock()
         action()
-        end = time.perf_counter()
+        end = clock()
         yield end - start
         if end >= stop:
             return
