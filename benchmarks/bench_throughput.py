@@ -52,9 +52,9 @@ class Scale:
 
 
 FULL = Scale(
-    num_documents=120_000,
-    num_batches=400,
-    rounds=5,
+    num_documents=60_000,
+    num_batches=200,
+    rounds=3,
     ways=(*loader_peers.OURS, *loader_peers.PEERS, loader_peers.LIMIT),
     margin=2.0,
 )
