@@ -67,7 +67,7 @@ class Scale:
 FULL = Scale(
     gather_documents=120_000,
     gather_rows=2048,
-    plan_documents=2_000_000,
+    plan_documents=500_000,
     planner_documents=100_000,
     density_documents=2_000_000,
     seq_lens=(2048, 4096, 8192, 32768),
