@@ -183,6 +183,7 @@ class LitData(Way):
             chunk_size=chunk,
             item_loader=TokensLoader(),
             num_workers=1,
+            start_method=torch.multiprocessing.get_start_method(),  # it sets that for all
             verbose=False,
         )
         return folder
