@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from datacursor._core import ColumnTable, TokenTable
@@ -32,6 +32,7 @@ from datacursor.row_format import (
     row_format,
 )
 from datacursor.row_index import RowIndex
+from datacursor.shared_batch import share
 from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
@@ -191,7 +192,8 @@ class RowDataset(Dataset[Batch]):
             TypeError: A row is a plain int.
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
-        return [self._gather(rows)]
+        batch = self._gather(rows)
+        return [batch if get_worker_info() is None else RowBatch(share(batch))]
 
     def _gather(self, rows: Sequence[RowIndex]) -> RowBatch:
         for row in rows:
