@@ -160,7 +160,7 @@ def test_a_column_of_a_file_follows_its_rows(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_lists_of_empty_documents_do_not_change_the_values(dtype: str) -> None:
-    values = [np.array([1, 0], dtype), [], np.array([1], dtype)]
+    values: Any = [np.array([1, 0], dtype), [], np.array([1], dtype)]
     rows = make([[7, 8], [], [9]], 4, columns={"c": dc.TokenColumn(values)})
     batch = next(deliver(rows))
     assert batch["c"].tolist() == [[1, 0, 1, 0]]

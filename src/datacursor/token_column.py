@@ -166,7 +166,7 @@ def _unsigned(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(f"u{dtype.itemsize}")
 
 
-def _bits(fill: float, dtype: np.dtype[Any]) -> int:
+def _bits(fill: Any, dtype: np.dtype[Any]) -> int:
     """Return the bytes of a value as an integer."""
     if not isinstance(fill, (Real, np.bool_)):
         raise TypeError(f"fill must be a number, got fill={fill!r}")
