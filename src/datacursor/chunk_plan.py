@@ -12,7 +12,7 @@ from datacursor.errors import ArgumentError
 from datacursor.order import Sequential
 from datacursor.row_block import PlanStats, Reader, RowBlock, sum_up
 from datacursor.row_plan import RowPlan
-from datacursor.skip_table import STRIDE, SkipTable
+from datacursor.skip_table import SkipTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
 
 _STATS_ROWS = 4096
+_STRIDE = 32  # documents an entry of the skip table: every row is looked up, not one a run
 
 
 class ChunkPlan(RowPlan):
@@ -120,7 +121,7 @@ class ChunkPlan(RowPlan):
             num_spans = _core.cut_rows(
                 self.stream.lengths.index,
                 self._table.totals(),
-                STRIDE,
+                self._table.stride,
                 ranges,
                 num_virtual=self.stream.lengths.num_virtual,
                 keep_empty=self.stream.lengths.keep_empty,
@@ -133,4 +134,5 @@ class ChunkPlan(RowPlan):
 
     @cached_property
     def _table(self) -> SkipTable:
-        return SkipTable(self.stream.lengths, Sequential(self.stream.order.num_samples), 0)
+        order = Sequential(self.stream.order.num_samples)
+        return SkipTable(self.stream.lengths, order, 0, stride=_STRIDE)

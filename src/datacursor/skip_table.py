@@ -1,4 +1,4 @@
-"""Random access to a stream of joined documents: one number per 1024 of them."""
+"""Random access to a stream of joined documents: one number for many of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from datacursor.order import Order
 
-STRIDE = 1024  # documents between two entries
+_STRIDE = 1024
 _MAX_DOCUMENTS = 65536  # summed in one call
 
 
@@ -53,14 +53,23 @@ class Lengths:
 
 
 class SkipTable:
-    """Tokens before every 1024th document of one epoch's order, filled as far as needed.
+    """Tokens up to every so many documents of one epoch's order, filled as far as needed.
 
-    Costs 8 bytes per 1024 documents, and one pass over the lengths up to the place asked for.
+    Costs 8 bytes an entry, and one pass over the lengths up to the place asked for.
+
+    Args:
+        lengths: Of all documents.
+        order: In which they are joined.
+        epoch: Of that order.
+        stride: Documents an entry; to find a token, up to so many lengths are read.
     """
 
-    def __init__(self, lengths: Lengths, order: Order, epoch: int) -> None:
+    def __init__(
+        self, lengths: Lengths, order: Order, epoch: int, *, stride: int = _STRIDE
+    ) -> None:
         """Begin an empty table for one epoch."""
         self.epoch = epoch
+        self.stride = stride
         self._lengths = lengths
         self._order = order
         self._num_documents = order.num_positions(epoch)
@@ -73,9 +82,9 @@ class SkipTable:
         return int(self.totals()[-1])
 
     def totals(self) -> NDArray[np.int64]:
-        """Return the tokens up to the end of every 1024 documents, int64."""
+        """Return the tokens up to the end of every `stride` documents, int64."""
         with self._lock:
-            while self._num_known * STRIDE < self._num_documents:
+            while self._num_known * self.stride < self._num_documents:
                 self._extend()
             return self._totals[: self._num_known]
 
@@ -92,8 +101,8 @@ class SkipTable:
             totals = self._totals[: self._num_known]
         entry = int(np.searchsorted(totals, token))
         before = int(totals[entry - 1]) if entry > 0 else 0
-        first = entry * STRIDE
-        count = min(STRIDE, self._num_documents - first)
+        first = entry * self.stride
+        count = min(self.stride, self._num_documents - first)
         place, offset = _core.locate_token(
             self._lengths.index,
             self._order.indices(self.epoch, first, count),
@@ -104,7 +113,7 @@ class SkipTable:
         return first + place, offset
 
     def _extend(self) -> None:
-        first = self._num_known * STRIDE
+        first = self._num_known * self.stride
         if first >= self._num_documents:
             raise ArgumentError(
                 f"order must hold every document once: {self._order!r} gave documents of "
@@ -112,9 +121,9 @@ class SkipTable:
                 f"{self._lengths.num_tokens}"
             )
         count = min(_MAX_DOCUMENTS, self._num_documents - first)
-        stop = self._num_known + -(-count // STRIDE)
+        stop = self._num_known + -(-count // self.stride)
         if stop > len(self._totals):
-            most = -(-self._num_documents // STRIDE)
+            most = -(-self._num_documents // self.stride)
             longer = np.empty(min(max(stop, 2 * len(self._totals)), most), dtype=np.int64)
             longer[: self._num_known] = self._totals[: self._num_known]
             self._totals = longer
@@ -123,7 +132,7 @@ class SkipTable:
             self._order.indices(self.epoch, first, count),
             num_virtual=self._lengths.num_virtual,
             keep_empty=self._lengths.keep_empty,
-            stride=STRIDE,
+            stride=self.stride,
             before=int(self._totals[self._num_known - 1]) if self._num_known else 0,
             totals=self._totals[self._num_known : stop],
         )
