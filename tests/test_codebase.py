@@ -48,7 +48,7 @@ PYTHON_LAYERS = (
     {"corpus_cache", "text_corpus"},
     {"block_mask", "plan", "row_buffers", "row_format", "sampler", "tokens"},
     {"token_column"},
-    {"rows"},
+    {"row_contributions", "rows"},
     {"packing", "rng", "worker_streams"},
     {"instrument", "loader", "sample_seeded"},
     {"ledger"},

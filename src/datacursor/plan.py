@@ -394,6 +394,8 @@ class PackingPlan:
         return plan_digest(data, self.order, self.packing, parameters)
 
     def _require_rows(self, epoch: int, first: int, count: int, phase: int) -> tuple[int, int]:
-        num_rows = self.num_rows(epoch, phase=phase)
-        first = require_integer("first", first, 0, num_rows + 1)
-        return first, require_integer("count", count, 0, num_rows - first + 1)
+        first = require_integer("first", first, 0, MAX_COUNT)
+        count = require_integer("count", count, 0, MAX_COUNT)
+        stop = self.reach(epoch, (0, 0), 0, first + count, phase=phase).stop
+        require_integer("first", first, 0, stop + 1)
+        return first, require_integer("count", count, 0, stop - first + 1)
