@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from datacursor.document_source import DocumentSource
 from datacursor.errors import ArgumentError
 from datacursor.layout import make_layout
 from datacursor.plan import PackingPlan
 from datacursor.row_contributions import RowContributions
 from datacursor.rows import RowDataset
 from datacursor.sampler import CursorSampler
+from datacursor.source_plan import SourcePlan
+from datacursor.source_rows import SourceContributions, SourceRows
 from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
@@ -36,6 +39,18 @@ class PlannedRows(RowDataset):
         return len(self._plan)
 
 
+class _Kind(NamedTuple):
+    """What rows are made by, as far as the kind of documents decides it."""
+
+    plan: Callable[..., PackingPlan]
+    dataset: Callable[..., RowDataset]
+    contributions: Callable[[Any, bytes | None], RowContributions]
+
+
+_CORPUS = _Kind(PackingPlan, PlannedRows, RowContributions)
+_SOURCE = _Kind(SourcePlan, SourceRows, SourceContributions)
+
+
 class PackedSampler(CursorSampler):
     """Deals out packed rows of a token corpus and remembers which entered an update.
 
@@ -44,7 +59,9 @@ class PackedSampler(CursorSampler):
     and any batch size. Use it with `rows.dataset`:
 
     Args:
-        corpus: The documents.
+        corpus: The documents: a `TokenCorpus`; or, with packing="best_fit" and window_documents
+            given, a `DocumentSource`, read as it is packed. Its rows are not counted, so `len` and
+            `remaining` raise TypeError.
         seq_len: Tokens a row, L.
         batch_size: Rows in a micro-batch of one rank.
         packing: "concat", "best_fit" or "chunk"; like long_documents, tail, item_order,
@@ -101,7 +118,7 @@ class PackedSampler(CursorSampler):
 
     def __init__(
         self,
-        corpus: TokenCorpus,
+        corpus: TokenCorpus | DocumentSource,
         *,
         seq_len: int,
         batch_size: int,
@@ -134,12 +151,13 @@ class PackedSampler(CursorSampler):
         columns: Mapping[str, TokenColumn] | None = None,
         on_skip: str = "advance",
     ) -> None:
-        if not isinstance(corpus, TokenCorpus):
+        if not isinstance(corpus, (TokenCorpus, DocumentSource)):
             raise TypeError(
                 f"corpus must be a TokenCorpus, got {type(corpus).__name__}; "
-                "use TokenCorpus.open(...)"
+                "use TokenCorpus.open(...), or a DocumentSource"
             )
-        self.plan = PackingPlan(
+        kind = _SOURCE if isinstance(corpus, DocumentSource) else _CORPUS
+        self.plan = kind.plan(
             corpus,
             seq_len=seq_len,
             packing=packing,
@@ -159,7 +177,7 @@ class PackedSampler(CursorSampler):
             cost_groups=cost_groups,
             counts_dir=counts_dir,
         )
-        dataset = PlannedRows(
+        dataset = kind.dataset(
             self.plan,
             corpus,
             bos=bos,
@@ -181,7 +199,7 @@ class PackedSampler(CursorSampler):
                 "batch_size * seq_len must be below 2**31, the range of cu_seqlens, got "
                 f"batch_size={layout.batch_size}, seq_len={self.plan.seq_len}"
             )
-        contributions = RowContributions(self.plan, corpus.fingerprint)
+        contributions = kind.contributions(self.plan, dataset.fingerprint)
         self._set_up(dataset, contributions, layout, on_skip)
 
     def indices_of(self, epoch: int, update: int) -> NDArray[np.int64]:

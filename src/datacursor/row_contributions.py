@@ -14,6 +14,8 @@ from datacursor.row_block import Reach, Reader, RowBlock
 from datacursor.row_index import RowIndex
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from datacursor.cursor import Cursor
     from datacursor.plan import PackingPlan
 
@@ -25,9 +27,14 @@ class RowContributions(Contributions):
 
     base_noun = "documents"
 
-    def __init__(self, plan: PackingPlan, fingerprint: bytes) -> None:
-        """Take the plan and the fingerprint of the corpus it was made for."""
-        super().__init__(plan.order, plan.base_size, fingerprint, data_unverified=False)
+    def __init__(self, plan: PackingPlan, fingerprint: bytes | None) -> None:
+        """Take the plan and the fingerprint of its documents, if anything names them."""
+        super().__init__(
+            plan.order,
+            plan.base_size,
+            fingerprint or bytes(16),
+            data_unverified=fingerprint is None,
+        )
         self.plan = plan
         self.packing_id = plan.packing_id
         self.seq_len = plan.seq_len
@@ -72,7 +79,7 @@ class RowContributions(Contributions):
             block = self._rows(cursor, position, reader, ahead * layout.round_size)
             for round_ in range(ahead):
                 first = layout.first_of_rank(0, round_)
-                yield _indices(block, cursor.epoch, position, first, layout.batch_size)
+                yield self._rows_of(block, cursor.epoch, position, first, layout.batch_size)
             position, reader = position + ahead * layout.round_size, block.reader
             ahead = min(2 * ahead, max(1, _MAX_ROWS_AHEAD // layout.round_size))
         if rest > 0 and not layout.drop_last:
@@ -150,24 +157,30 @@ class RowContributions(Contributions):
             else:
                 block = self._rows(cursor, position, reader, rest)
                 skip = part.first - position
-                rows += _indices(block, cursor.epoch, position, skip, part.count)
+                rows += self._rows_of(block, cursor.epoch, position, skip, part.count)
         return rows
 
     def _padding_row(self, epoch: int, number: int) -> RowIndex:
         # Its tokens only fill the tensor, so an epoch with a phase may repeat plain rows.
         row = number % self.plan.reach(epoch, (0, 0), 0, number + 1).stop
         block = self.plan.rows_from(epoch, self.plan.reader_of(epoch, row), row, 1)
-        return RowIndex(row, epoch, block.spans, is_padding=True)
+        return self._row(row, epoch, block.spans, is_padding=True)
+
+    def _rows_of(
+        self, block: RowBlock, epoch: int, position: int, first: int, count: int
+    ) -> list[int]:
+        """Return rows [first, first + count) of a block that begins at `position`."""
+        offsets = block.row_offsets[first : first + count + 1].tolist()
+        return [
+            self._row(position + first + k, epoch, block.spans[offsets[k] : offsets[k + 1]])
+            for k in range(count)
+        ]
+
+    def _row(
+        self, row: int, epoch: int, spans: NDArray[np.int64], *, is_padding: bool = False
+    ) -> RowIndex:
+        return RowIndex(row, epoch, spans, is_padding=is_padding)
 
 
 def _reader(cursor: Cursor) -> Reader:
     return Reader(cursor.reader_position, cursor.reader_offset)
-
-
-def _indices(block: RowBlock, epoch: int, position: int, first: int, count: int) -> list[int]:
-    """Return rows [first, first + count) of a block that begins at `position`."""
-    offsets = block.row_offsets[first : first + count + 1].tolist()
-    return [
-        RowIndex(position + first + k, epoch, block.spans[offsets[k] : offsets[k + 1]])
-        for k in range(count)
-    ]
