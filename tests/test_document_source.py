@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
+from pathlib import Path
 from typing import Any
 
 import laws
@@ -227,11 +228,10 @@ def test_a_resume_reads_one_window() -> None:
     assert sampler.cursor.reader_offset > 0
     source = Listed(documents)
     fresh = make(source)
-    source.asked.clear()
+    assert source.asked == [(0, 0, WINDOW)]  # is there anything to train on?
     fresh.load_state_dict(state)
-    rows = iter(fresh)
-    next(rows)
-    assert {first for _, first, _ in source.asked} == {window * WINDOW}
+    next(packed.deliver(fresh))
+    assert source.asked[1:] == [(0, window * WINDOW, WINDOW)]
 
 
 def test_one_process_reads_a_window_once() -> None:
@@ -504,3 +504,19 @@ def test_an_iterator_that_fails_is_opened_again() -> None:
 def test_a_source_is_opened_by_a_callable() -> None:
     with pytest.raises(TypeError, match=r"open_at must be called as .* got list"):
         dc.IterableSource([[1]])  # type: ignore[arg-type]  # what it is about
+
+
+def test_a_forked_worker_does_not_move_the_file_of_its_parent(tmp_path: Path) -> None:
+    documents = documents_of(*[4] * 200)
+    path = tmp_path / "documents.txt"
+    path.write_text("".join(" ".join(map(str, document)) + "\n" for document in documents))
+
+    def open_at(_epoch: int, first: int) -> Iterator[list[int]]:
+        with path.open("rb", buffering=0) as file:  # a fork shares its place
+            for line in islice(file, first, None):
+                yield [int(word) for word in line.split()]
+
+    sampler = make(dc.IterableSource(open_at), batch_size=1)
+    batches = packed.deliver(sampler, num_workers=2)
+    found = [int(token) for batch in batches for token in batch["input_ids"].flatten()]
+    assert sorted(found) == sorted(chain.from_iterable(documents))
