@@ -25,6 +25,7 @@ NEEDS = {
         "test_demo.py",
         "test_determinism.py",
         "test_digest.py",
+        "test_document_source.py",
         "test_documents.py",
         "test_examples.py",
         "test_kills.py",

@@ -25,14 +25,14 @@ PYTHON_LAYERS = (
     {"_core"},
     {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "mapped_file"},
     {"file_lock"},
-    {"cursor", "order", "plan_file", "row_block", "row_index", "shards"},
+    {"cursor", "document_source", "order", "plan_file", "row_block", "row_index", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
     {"arrow", "contributions", "dataset_folder", "datasets", "datatrove", "fingerprint", "flat"}
-    | {"megatron", "outcome", "row_counts", "skip_table", "state"},
+    | {"megatron", "outcome", "row_counts", "skip_table", "source_reader", "state"},
     {"document_stream", "layout", "matching", "moves", "parquet", "plan_digest", "row_estimate"}
     | {"given_lengths", "saved_plan"},
-    {"corpus_files", "moving", "row_plan", "session", "window_table"},
+    {"corpus_files", "moving", "row_plan", "session", "source_stream", "window_table"},
     {"best_fit_plan", "chunk_plan", "concat_plan"},
     {"packing_options"},
     {"commits"},
@@ -47,8 +47,9 @@ PYTHON_LAYERS = (
     {"conversion"},
     {"corpus_cache", "text_corpus"},
     {"block_mask", "plan", "row_buffers", "row_format", "sampler", "shared_batch", "tokens"},
-    {"token_column"},
-    {"rows"},
+    {"source_plan", "token_column"},
+    {"row_contributions", "rows"},
+    {"source_rows"},
     {"packing", "rng", "worker_streams"},
     {"instrument", "loader", "sample_seeded"},
     {"ledger"},
@@ -112,6 +113,7 @@ NEED_TORCH = (
         "sample_seeded",
         "sampler",
         "shared_batch",
+        "source_rows",
         "token_column",
     }
     | {"state", "updates", "worker_streams"}

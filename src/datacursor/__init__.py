@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from datacursor.block_shuffle import BlockShuffle as BlockShuffle
     from datacursor.conversion import convert as convert
     from datacursor.cursor import Cursor as Cursor
+    from datacursor.document_source import DocumentSource as DocumentSource
+    from datacursor.document_source import IterableSource as IterableSource
     from datacursor.errors import ArgumentError as ArgumentError
     from datacursor.errors import AssociationError as AssociationError
     from datacursor.errors import CheckpointError as CheckpointError
@@ -73,7 +75,9 @@ _MODULE_OF = {
     "DataCursorError": "errors",
     "DeliveryError": "errors",
     "DivergenceError": "errors",
+    "DocumentSource": "document_source",
     "EnvironmentMismatchError": "errors",
+    "IterableSource": "document_source",
     "Ledger": "ledger.writer",
     "LedgerError": "errors",
     "MidUpdateError": "errors",

@@ -96,7 +96,7 @@ class BestFitPlan(RowPlan):
         )
         self._table: WindowTable | None = None
         self._row_counts: RowCounts | None = None
-        is_whole = stream.order.is_permutation
+        is_whole = stream.has_lengths and stream.order.is_permutation
         self._refuses = is_whole and long_documents == "error" and stream.lengths.longest > seq_len
         self._rows_at_least = 0  # in every epoch
         if is_whole and long_documents in ("split", "error") and min_fragment == 1:
@@ -173,8 +173,8 @@ class BestFitPlan(RowPlan):
         if (row == 0) != (reader == (0, 0)) or reader.offset > row or phase > 0:
             return f"position={row}, phase={phase}"
         num_windows = self._windows.num_windows(epoch)
-        if reader == (num_windows, 0) and row == self.num_rows(epoch, phase):
-            return None  # the end, where a cursor stands while ranges are deferred
+        if reader == (num_windows, 0) and self._is_end(epoch, row):
+            return None  # where a cursor stands while ranges are deferred
         if reader.position >= num_windows:
             return f"only {num_windows} windows in the epoch"
         num_rows = self._windows.packed(epoch, reader.position).num_rows
@@ -214,6 +214,10 @@ class BestFitPlan(RowPlan):
             num_dropped=totals["num_dropped"],
             num_fragments_dropped=totals["num_fragments_dropped"],
         )
+
+    def _is_end(self, epoch: int, row: int) -> bool:
+        """Return whether an epoch may have so many rows; known if lengths are."""
+        return not self.stream.has_lengths or row == self.num_rows(epoch, 0)
 
     def _table_of(self, epoch: int) -> WindowTable:
         if self._table is None or self._table.epoch != epoch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,20 @@ _ENDLESS_TOKENS = 2**62
 _NUM_PROBED = 2**16  # documents of an endless order that must not all be empty
 
 
+class Documents(NamedTuple):
+    """Some documents of a stream, as best_fit packs them.
+
+    Attributes:
+        lengths: What their numbers refer to.
+        numbers: The documents in the order in which they come, int64.
+        first: Number in the stream of the document that `lengths` calls 0.
+    """
+
+    lengths: Lengths
+    numbers: NDArray[np.int64]
+    first: int
+
+
 class DocumentStream:
     """Document lengths in an order: how many tokens an epoch has and where each one is.
 
@@ -28,7 +42,12 @@ class DocumentStream:
     Args:
         lengths: Of all documents.
         order: Which of them come, and when.
+
+    Attributes:
+        has_lengths: Whether lengths are known before documents are read.
     """
+
+    has_lengths: ClassVar[bool] = True
 
     def __init__(self, lengths: Lengths, order: Order) -> None:
         """Count nothing yet."""
@@ -71,6 +90,10 @@ class DocumentStream:
         """Return up to `count` documents from a place on; fewer at the epoch's end."""
         return self.order.indices(epoch, position, min(count, self.num_documents(epoch) - position))
 
+    def part(self, epoch: int, position: int, count: int) -> Documents:
+        """Return up to `count` documents from a place on, with their lengths."""
+        return Documents(self.lengths, self.documents(epoch, position, count), 0)
+
     def locate(self, epoch: int, token: int) -> tuple[int, int]:
         """Return where a reader stands that has read `token` tokens, 0 < token <= all."""
         return self._table_of(epoch).find(token)
@@ -83,6 +106,9 @@ class DocumentStream:
         length = int(self.lengths.index.lengths(document, 1)[0])
         has_virtual = length > 0 or self.lengths.keep_empty
         return offset < length + (self.lengths.num_virtual if has_virtual else 0)
+
+    def __repr__(self) -> str:
+        return repr(self.order)
 
     @cached_property
     def _endless_tokens(self) -> int:

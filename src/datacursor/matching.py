@@ -184,7 +184,8 @@ def _with_accepted(
         last_digest=bytes(16),
         accepted=(*cursor.accepted, *(name for name in names if name not in cursor.accepted)),
     )
-    if cursor.position > contributions.num_positions(target) - (not cursor.deferred):
+    reach = contributions.reach(target, 0, (0, 0), cursor.position + 1)
+    if cursor.position > reach.stop - (not cursor.deferred):
         return target.replace(epoch=cursor.epoch + 1, phase=0)
     reader = (cursor.reader_position, cursor.reader_offset)
     if names not in (["seq_len"], ["drop_last"]):

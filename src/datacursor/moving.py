@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from datacursor import moves
-from datacursor.checks import MAX_EPOCH, require_integer
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_integer
 from datacursor.contributions import Contributions, Layout, add_digests
 from datacursor.cursor import Cursor
 from datacursor.errors import ArgumentError, CursorMismatchError, MidUpdateError
@@ -122,13 +122,15 @@ class MovingCursor:
             MidUpdateError: The cursor holds pending micro-batches.
         """
         before = self.settled()
-        num_positions = self._contributions.num_positions(before)
-        first = require_integer("first", first, 0, num_positions)
-        stop = require_integer("stop", stop, first + 1, num_positions + 1)
+        first = require_integer("first", first, 0, MAX_COUNT)
+        stop = require_integer("stop", stop, 0, MAX_COUNT)
         if first != before.position:
             raise ArgumentError(
                 f"first must be the cursor's position={before.position}, got first={first}"
             )
+        reader = (before.reader_position, before.reader_offset)
+        reach = self._contributions.reach(before, first, reader, stop)
+        require_integer("stop", stop, first + 1, reach.stop + 1)
         if before.pending > 0:
             raise MidUpdateError(
                 f"cursor holds pending={before.pending} micro-batches of an open update; commit "
@@ -174,9 +176,10 @@ class MovingCursor:
         if epoch == cursor.epoch and position != 0:
             # Its rows were cut anew in mid-epoch and stay as they are.
             start = start.replace(phase=cursor.phase, last_digest=cursor.last_digest)
-        num_positions = self._contributions.num_positions(start)
-        position = require_integer("position", position, 0, num_positions + 1)
-        if position == num_positions:
+        position = require_integer("position", position, 0, MAX_COUNT)
+        reach = self._contributions.reach(start, 0, (0, 0), position + 1)
+        require_integer("position", position, 0, reach.stop + 1)
+        if position == reach.stop:
             start = self._start_of(epoch + 1)
         else:
             reader = self._contributions.reader_at(start, position)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from datacursor import _core
-from datacursor.contributions import Advance, Contributions, Layout, last_round_ranges
-from datacursor.cursor import Cursor
-from datacursor.errors import ArgumentError, CursorMismatchError
+from datacursor.document_source import DocumentSource
+from datacursor.errors import ArgumentError
 from datacursor.layout import make_layout
 from datacursor.plan import PackingPlan
-from datacursor.row_block import Reach, Reader, RowBlock
-from datacursor.row_index import RowIndex
+from datacursor.row_contributions import RowContributions
 from datacursor.rows import RowDataset
 from datacursor.sampler import CursorSampler
+from datacursor.source_plan import SourcePlan
+from datacursor.source_rows import SourceContributions, SourceRows
 from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
@@ -25,147 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from datacursor.order import Order
-
-_MAX_ROWS_AHEAD = 256  # rows planned ahead of the loader
-
-
-class RowContributions(Contributions):
-    """The packed rows of a plan: planned for all ranks, handed out for one."""
-
-    base_noun = "documents"
-
-    def __init__(self, plan: PackingPlan, fingerprint: bytes) -> None:
-        """Take the plan and the fingerprint of the corpus it was made for."""
-        super().__init__(plan.order, plan.base_size, fingerprint, data_unverified=False)
-        self.plan = plan
-        self.packing_id = plan.packing_id
-        self.seq_len = plan.seq_len
-
-    @property
-    def packing_parameters(self) -> dict[str, int | str | bool | None]:
-        """The plan's parameters but seq_len."""
-        return self.plan.parameters
-
-    def num_positions(self, cursor: Cursor) -> int:
-        """Return the number of rows in the cursor's epoch."""
-        return self.plan.num_rows(cursor.epoch, phase=cursor.phase)
-
-    def reach(self, cursor: Cursor, position: int, reader: tuple[int, int], target: int) -> Reach:
-        """Look ahead as far as needed, without counting the rows of the epoch."""
-        return self.plan.reach(cursor.epoch, reader, position, target, phase=cursor.phase)
-
-    def advance(self, cursor: Cursor, count: int) -> Advance:
-        """Return the digest of the next rows' spans, their tokens, and the reader after them."""
-        block = self._rows(cursor, cursor.position, _reader(cursor), count)
-        num_tokens = int((block.spans[:, 2] - block.spans[:, 1]).sum())
-        return Advance(_core.digest_spans(cursor.epoch, block.spans), num_tokens, block.reader)
-
-    def reader_at(self, cursor: Cursor, position: int) -> tuple[int, int]:
-        """Return the reader at the start of any row of the cursor's epoch."""
-        if position >= self.num_positions(cursor):
-            return 0, 0
-        return self.plan.reader_of(cursor.epoch, position, phase=cursor.phase)
-
-    def issue(self, cursor: Cursor, layout: Layout, stop: int | None = None) -> Iterator[list[int]]:
-        """Yield lists of `RowIndex`, some hundred rows planned at a time."""
-        position, reader = cursor.position, _reader(cursor)
-        ahead = 1  # doubled as the epoch goes on, so that the first batch comes at once
-        while True:
-            target = position + ahead * layout.round_size
-            end = self.reach(cursor, position, reader, target).stop if stop is None else stop
-            num_full, rest = divmod(end - position, layout.round_size)
-            if num_full == 0:
-                break
-            ahead = min(ahead, num_full)
-            block = self._rows(cursor, position, reader, ahead * layout.round_size)
-            for round_ in range(ahead):
-                first = layout.first_of_rank(0, round_)
-                yield _indices(block, cursor.epoch, position, first, layout.batch_size)
-            position, reader = position + ahead * layout.round_size, block.reader
-            ahead = min(2 * ahead, max(1, _MAX_ROWS_AHEAD // layout.round_size))
-        if rest > 0 and not layout.drop_last:
-            yield self._last_round(cursor, position, reader, rest, layout)
-
-    def digest_of(self, epoch: int, indices: Sequence[int]) -> bytes:
-        """Return the digest of the spans of rows that `issue` yielded."""
-        rows = [row.spans for row in indices if isinstance(row, RowIndex)]
-        spans = np.concatenate(rows) if rows else np.empty((0, 3), dtype=np.int64)
-        return _core.digest_spans(epoch, spans)
-
-    def is_committed(self, cursor: Cursor, index: int) -> bool:
-        """Return whether every token of a document was passed, deferred rows aside."""
-        return self.plan.is_passed(cursor.epoch, _reader(cursor), index) and not any(
-            self._holds(cursor, first, count, index) for first, count in cursor.deferred
-        )
-
-    def _holds(self, cursor: Cursor, first: int, count: int, document: int) -> bool:
-        """Whether rows [first, first + count) hold tokens of a document."""
-        reader = Reader(*self.reader_at(cursor, first))
-        return document in self._rows(cursor, first, reader, count).spans[:, 0]
-
-    def check_reader(self, cursor: Cursor) -> None:
-        """Raise if the reader cannot stand where the position is.
-
-        Raises:
-            CursorMismatchError: Position and reader contradict each other.
-        """
-        reader = _reader(cursor)
-        problem = self.plan.problem_with(cursor.epoch, cursor.position, reader, phase=cursor.phase)
-        if problem is None:
-            return
-        raise CursorMismatchError(
-            f"cursor contradicts itself: reader_position={reader.position}, "
-            f"reader_offset={reader.offset} with {problem}; use seek() to move a packed cursor"
-        )
-
-    def rescale(self, cursor: Cursor) -> Cursor:
-        """Return the cursor with this plan's seq_len, at the same token.
-
-        Rows of L tokens start at token k * L - phase, so position and phase follow from the
-        token the reader stands at.
-
-        Raises:
-            CursorMismatchError: Only concat cuts on anywhere; others change at an epoch's start.
-        """
-        if cursor.position == 0:
-            return cursor.replace(seq_len=self.seq_len)
-        if not self.plan.can_change_seq_len:
-            return super().rescale(cursor)
-        token = cursor.position * cursor.seq_len - cursor.phase
-        position = -(-token // self.seq_len)
-        return cursor.replace(
-            seq_len=self.seq_len,
-            position=position,
-            digest_first=position,
-            skipped=0,
-            phase=position * self.seq_len - token,
-        )
-
-    def _rows(self, cursor: Cursor, position: int, reader: Reader, count: int) -> RowBlock:
-        return self.plan.rows_from(cursor.epoch, reader, position, count, phase=cursor.phase)
-
-    def _last_round(
-        self, cursor: Cursor, position: int, reader: Reader, rest: int, layout: Layout
-    ) -> list[int]:
-        """Return this rank's share of the last rows, padded with rows of the epoch's start."""
-        rows: list[int] = []
-        # Padding repeats the epoch from its start, by a round at most.
-        start = self.reach(cursor, 0, (0, 0), layout.round_size).stop
-        for part in last_round_ranges(position, position + rest, start, layout):
-            if part.is_padding:
-                numbers = range(part.first, part.first + part.count)
-                rows += [self._padding_row(cursor.epoch, number) for number in numbers]
-            else:
-                block = self._rows(cursor, position, reader, rest)
-                skip = part.first - position
-                rows += _indices(block, cursor.epoch, position, skip, part.count)
-        return rows
-
-    def _padding_row(self, epoch: int, number: int) -> RowIndex:
-        # Its tokens only fill the tensor, so an epoch with a phase may repeat plain rows.
-        row = number % self.plan.reach(epoch, (0, 0), 0, number + 1).stop
-        block = self.plan.rows_from(epoch, self.plan.reader_of(epoch, row), row, 1)
-        return RowIndex(row, epoch, block.spans, is_padding=True)
 
 
 class PlannedRows(RowDataset):
@@ -181,6 +39,18 @@ class PlannedRows(RowDataset):
         return len(self._plan)
 
 
+class _Kind(NamedTuple):
+    """What rows are made by, as far as the kind of documents decides it."""
+
+    plan: Callable[..., PackingPlan]
+    dataset: Callable[..., RowDataset]
+    contributions: Callable[[Any, bytes | None], RowContributions]
+
+
+_CORPUS = _Kind(PackingPlan, PlannedRows, RowContributions)
+_SOURCE = _Kind(SourcePlan, SourceRows, SourceContributions)
+
+
 class PackedSampler(CursorSampler):
     """Deals out packed rows of a token corpus and remembers which entered an update.
 
@@ -189,7 +59,9 @@ class PackedSampler(CursorSampler):
     and any batch size. Use it with `rows.dataset`:
 
     Args:
-        corpus: The documents.
+        corpus: The documents: a `TokenCorpus`; or, with packing="best_fit" and window_documents
+            given, a `DocumentSource`, read as it is packed. Its rows are not counted, so `len` and
+            `remaining` raise TypeError.
         seq_len: Tokens a row, L.
         batch_size: Rows in a micro-batch of one rank.
         packing: "concat", "best_fit" or "chunk"; like long_documents, tail, item_order,
@@ -246,7 +118,7 @@ class PackedSampler(CursorSampler):
 
     def __init__(
         self,
-        corpus: TokenCorpus,
+        corpus: TokenCorpus | DocumentSource,
         *,
         seq_len: int,
         batch_size: int,
@@ -279,12 +151,13 @@ class PackedSampler(CursorSampler):
         columns: Mapping[str, TokenColumn] | None = None,
         on_skip: str = "advance",
     ) -> None:
-        if not isinstance(corpus, TokenCorpus):
+        if not isinstance(corpus, (TokenCorpus, DocumentSource)):
             raise TypeError(
                 f"corpus must be a TokenCorpus, got {type(corpus).__name__}; "
-                "use TokenCorpus.open(...)"
+                "use TokenCorpus.open(...), or a DocumentSource"
             )
-        self.plan = PackingPlan(
+        kind = _SOURCE if isinstance(corpus, DocumentSource) else _CORPUS
+        self.plan = kind.plan(
             corpus,
             seq_len=seq_len,
             packing=packing,
@@ -304,7 +177,7 @@ class PackedSampler(CursorSampler):
             cost_groups=cost_groups,
             counts_dir=counts_dir,
         )
-        dataset = PlannedRows(
+        dataset = kind.dataset(
             self.plan,
             corpus,
             bos=bos,
@@ -326,7 +199,7 @@ class PackedSampler(CursorSampler):
                 "batch_size * seq_len must be below 2**31, the range of cu_seqlens, got "
                 f"batch_size={layout.batch_size}, seq_len={self.plan.seq_len}"
             )
-        contributions = RowContributions(self.plan, corpus.fingerprint)
+        contributions = kind.contributions(self.plan, dataset.fingerprint)
         self._set_up(dataset, contributions, layout, on_skip)
 
     def indices_of(self, epoch: int, update: int) -> NDArray[np.int64]:
@@ -362,16 +235,3 @@ class PackedSampler(CursorSampler):
         first, count = self._range_of(epoch, update)
         phase = self.cursor.phase if epoch == self.cursor.epoch else 0
         return self.plan.rows(epoch, first, count, phase=phase)
-
-
-def _reader(cursor: Cursor) -> Reader:
-    return Reader(cursor.reader_position, cursor.reader_offset)
-
-
-def _indices(block: RowBlock, epoch: int, position: int, first: int, count: int) -> list[int]:
-    """Return rows [first, first + count) of a block that begins at `position`."""
-    offsets = block.row_offsets[first : first + count + 1].tolist()
-    return [
-        RowIndex(position + first + k, epoch, block.spans[offsets[k] : offsets[k + 1]])
-        for k in range(count)
-    ]

@@ -87,7 +87,7 @@ class PackingOptions:
             seq_len: Tokens a row.
             shuffle: Whether the user asked for shuffling.
         """
-        shuffle_rows = shuffle and _shuffles(stream.order)
+        shuffle_rows = shuffle and (_shuffles(stream.order) or not stream.has_lengths)
         if self.packing == "concat":
             return ConcatPlan(stream, seq_len, tail=self.tail)
         if self.packing == "chunk":

@@ -138,22 +138,9 @@ class PackingPlan:
         self.keep_empty = require_bool("keep_empty", keep_empty)
         self.bos = optional_integer("bos", bos, 0, 2**63)
         self.eos = optional_integer("eos", eos, 0, 2**63)
-        self._source = lengths if hasattr(lengths, "shards") else own_lengths(lengths)
-        counted = self._make_lengths()
-        self.base_size = counted.index.num_documents
         self._shuffle = require_bool("shuffle", shuffle)
-        if packing == "chunk":
-            if order is not None:
-                raise ArgumentError(
-                    "order must be None with packing='chunk', which reads documents in their "
-                    f"natural order, got {order!r}"
-                )
-            shuffle = False
-        self.order = choose_order(
-            order, self.base_size, shuffle=shuffle, seed=seed, noun="documents"
-        )
         self._counts_dir = counts_dir
-        self._plan = self._make_plan(counted)
+        self._set_up(lengths, order, seed)
 
     @property
     def packing(self) -> str:
@@ -275,7 +262,11 @@ class PackingPlan:
         Raises:
             ArgumentError: The epoch has no such rows.
         """
-        first, count = self._require_rows(epoch, first, count, phase)
+        first = require_integer("first", first, 0, MAX_COUNT)
+        count = require_integer("count", count, 0, MAX_COUNT)
+        stop = self.reach(epoch, (0, 0), 0, first + count, phase=phase).stop
+        require_integer("first", first, 0, stop + 1)
+        require_integer("count", count, 0, stop - first + 1)
         reader = self.reader_of(epoch, first, phase=phase) if count > 0 else Reader(0, 0)
         block = self.rows_from(epoch, reader, first, count, phase=phase)
         return block.spans, block.row_offsets
@@ -375,6 +366,21 @@ class PackingPlan:
             reader = block.reader
             yield block
 
+    def _set_up(self, documents: Any, order: Order | ArrayLike | None, seed: int) -> None:
+        self._source = documents if hasattr(documents, "shards") else own_lengths(documents)
+        counted = self._make_lengths()
+        self.base_size = counted.index.num_documents
+        if self.packing == "chunk" and order is not None:
+            raise ArgumentError(
+                "order must be None with packing='chunk', which reads documents in their natural "
+                f"order, got {order!r}"
+            )
+        shuffle = self._shuffle and self.packing != "chunk"
+        self.order = choose_order(
+            order, self.base_size, shuffle=shuffle, seed=seed, noun="documents"
+        )
+        self._plan = self._make_plan(counted)
+
     def _make_lengths(self) -> Lengths:
         num_virtual = (self.bos is not None) + (self.eos is not None)
         return make_lengths(self._source, num_virtual=num_virtual, keep_empty=self.keep_empty)
@@ -392,8 +398,3 @@ class PackingPlan:
         virtual = [lengths.num_virtual, lengths.keep_empty]
         parameters = plan.parameters | {"seq_len": self.seq_len, "virtual": virtual}
         return plan_digest(data, self.order, self.packing, parameters)
-
-    def _require_rows(self, epoch: int, first: int, count: int, phase: int) -> tuple[int, int]:
-        num_rows = self.num_rows(epoch, phase=phase)
-        first = require_integer("first", first, 0, num_rows + 1)
-        return first, require_integer("count", count, 0, num_rows - first + 1)

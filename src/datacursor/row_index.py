@@ -21,25 +21,36 @@ class RowIndex(int):
         spans: int64 [m, 3], rows (document, start, stop): start < stop in the document's tokens,
             its bos and eos counted.
         is_padding: The row only fills up the last round; it has no targets.
+        reading: Of a `DocumentSource`: tells its window from one that reads differently.
     """
 
     epoch: int
     spans: NDArray[np.int64]
     is_padding: bool
+    reading: tuple[int, ...] | None
 
     def __new__(
-        cls, row: int, epoch: int, spans: NDArray[np.int64], *, is_padding: bool = False
+        cls,
+        row: int,
+        epoch: int,
+        spans: NDArray[np.int64],
+        *,
+        is_padding: bool = False,
+        reading: tuple[int, ...] | None = None,
     ) -> Self:
         """Take the values as they are; the gather checks the spans."""
         self = super().__new__(cls, row)
         self.epoch = epoch
         self.spans = spans
         self.is_padding = is_padding
+        self.reading = reading
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Bytes pickle several times faster and smaller than an array.
-        marks = {"is_padding": True} if self.is_padding else {}
+        marks: dict[str, Any] = {"is_padding": True} if self.is_padding else {}
+        if self.reading is not None:
+            marks["reading"] = tuple(self.reading)
         return _row_index, (int(self), self.epoch, self.spans.tobytes(), marks)
 
     def __repr__(self) -> str:
@@ -47,6 +58,6 @@ class RowIndex(int):
         return f"RowIndex({int(self)}, epoch={self.epoch}, spans={self.spans.tolist()}{padding})"
 
 
-def _row_index(row: int, epoch: int, spans: bytes, marks: dict[str, bool]) -> RowIndex:
+def _row_index(row: int, epoch: int, spans: bytes, marks: dict[str, Any]) -> RowIndex:
     array = np.frombuffer(spans, dtype=np.int64).reshape(-1, 3)
     return RowIndex(row, epoch, array, **marks)

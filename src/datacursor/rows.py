@@ -164,7 +164,7 @@ class RowDataset(Dataset[Batch]):
         self._column_tables = self._make_column_tables()
 
     @property
-    def fingerprint(self) -> bytes:
+    def fingerprint(self) -> bytes | None:
         """The corpus's fingerprint, 16 bytes."""
         return self.corpus.fingerprint
 
@@ -205,7 +205,7 @@ class RowDataset(Dataset[Batch]):
         spans = np.concatenate([row.spans for row in rows])
         num_spans = (len(row.spans) for row in rows)
         row_offsets = np.fromiter(accumulate(num_spans, initial=0), np.int64, len(rows) + 1)
-        gathered = self._gather_tokens(spans, row_offsets)
+        gathered = self._gather_tokens(rows, spans, row_offsets)
         columns = self._gather_columns(spans, row_offsets)
         is_padding = [row.is_padding for row in rows]
         if any(is_padding):
@@ -217,7 +217,10 @@ class RowDataset(Dataset[Batch]):
         return RowBatch(self.format.present(gathered) | columns)
 
     def _gather_tokens(
-        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64]
+        self,
+        rows: Sequence[RowIndex],
+        spans: NDArray[np.int64],
+        row_offsets: NDArray[np.int64],
     ) -> dict[str, Any]:
         """Return the fields of the format, as they are gathered."""
         shape = (len(row_offsets) - 1, self.seq_len)
@@ -228,9 +231,9 @@ class RowDataset(Dataset[Batch]):
             # A segment a span, one of padding a row, and the leading 0.
             size = len(spans) + len(row_offsets)
             gathered["cu_seqlens"] = torch.empty(size, dtype=torch.int32)
-        self.corpus.check_unchanged(spans[:, 0])
-        num_boundaries, max_seqlen, num_targets = self._token_table().gather(
-            spans,
+        table, places = self._open(rows, spans)
+        num_boundaries, max_seqlen, num_targets = table.gather(
+            places,
             row_offsets,
             bos=self.bos,
             eos=self.eos,
@@ -315,10 +318,16 @@ class RowDataset(Dataset[Batch]):
     def _longest(self) -> int | None:
         return self.seq_len if self.truncate else None
 
-    def _token_table(self) -> TokenTable:
+    def _open(
+        self,
+        rows: Sequence[RowIndex],
+        spans: NDArray[np.int64],
+    ) -> tuple[TokenTable, NDArray[np.int64]]:
+        """Return a table of the rows' documents, and their spans by its numbers."""
+        self.corpus.check_unchanged(spans[:, 0])
         if self._table is None:
             self._table = TokenTable(list(self.corpus.shards))
-        return self._table
+        return self._table, spans
 
     def _make_column_tables(self) -> dict[str, ColumnTable]:
         return {

@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler
 
 from datacursor import moves
-from datacursor.checks import MAX_EPOCH, require_integer
+from datacursor.checks import MAX_COUNT, MAX_EPOCH, require_integer
 from datacursor.choose_order import choose_order
 from datacursor.commits import CommitTracker
 from datacursor.committing import Committing
@@ -234,11 +234,12 @@ class CursorSampler(Committing, DistributedSampler[int]):
         start = self.cursor
         if epoch != start.epoch:
             start = start.replace(epoch=epoch, phase=0)
-        num_contributions = contributions.num_positions(start)
-        num_batches = layout.num_micro_batches(num_contributions)
-        num_updates = -(-num_batches // layout.accumulation_steps)
-        first = require_integer("update", update, 0, num_updates) * layout.update_size
-        stop = min(first + layout.update_size, num_batches * layout.round_size, num_contributions)
+        first = require_integer("update", update, 0, MAX_COUNT) * layout.update_size
+        # No further than needed: an epoch's end may be dear to know.
+        known = contributions.reach(start, 0, (0, 0), first + layout.update_size).stop
+        num_batches = layout.num_micro_batches(known)
+        require_integer("update", update, 0, -(-num_batches // layout.accumulation_steps))
+        stop = min(first + layout.update_size, num_batches * layout.round_size, known)
         return first, stop - first
 
     # -- loaders ---------------------------------------------------------------------------

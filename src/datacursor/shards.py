@@ -110,12 +110,13 @@ def check_extents(shard: TokenShard, where: str, first_row: int = 0) -> None:
     raise CorpusError(f"{where}: row {first_row + row}: {problem}")
 
 
-def shard_from_sequences(documents: Iterable[Any]) -> tuple[TokenShard, int]:
+def shard_from_sequences(documents: Iterable[Any], first: int = 0) -> tuple[TokenShard, int]:
     """Join token sequences into one shard.
 
     Args:
         documents: One-dimensional integer sequences or arrays; None is a null document, which
             is empty and counted. Mixed widths take the widest; copied once.
+        first: Number of the first document, for errors.
 
     Returns:
         The shard and the number of null documents.
@@ -125,7 +126,7 @@ def shard_from_sequences(documents: Iterable[Any]) -> tuple[TokenShard, int]:
     """
     num_null = 0
     arrays: list[IntArray] = []
-    for row, document in enumerate(documents):
+    for row, document in enumerate(documents, first):
         num_null += document is None
         arrays.append(_token_array(() if document is None else document, row))
     offsets = np.zeros(len(arrays) + 1, dtype=np.int64)

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from datacursor import _core
-from datacursor.errors import ArgumentError
+from datacursor.errors import ArgumentError, CorpusError
 from datacursor.fork_lock import ForkLock
 from datacursor.row_block import Reach
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from datacursor.document_stream import DocumentStream
+    from datacursor.document_stream import Documents, DocumentStream
     from datacursor.row_counts import RowCounts
 
 _MAX_PACKED = 3  # kept: the one before, the one in use, and the next
@@ -65,7 +65,7 @@ class Windows:
     """The windows of every epoch, packed when they are asked for.
 
     The window after the one asked for is packed ahead by a thread, which runs while the GIL is
-    released.
+    released; but nothing is read ahead where documents must be read to know their lengths.
 
     Args:
         stream: The documents.
@@ -93,7 +93,7 @@ class Windows:
         self._kept = _Kept()
 
     def num_windows(self, epoch: int) -> int:
-        """Return the number of windows of an epoch."""
+        """Return the number of windows of an epoch; at most so many while its end is not known."""
         return -(-self._stream.num_documents(epoch) // self.size)
 
     def packed(self, epoch: int, window: int) -> PackedWindow:
@@ -103,12 +103,14 @@ class Windows:
         kept = self._kept
         with kept.lock:
             found = self._future(kept, epoch, window)
-            if window + 1 < self.num_windows(epoch):
+            if self._stream.has_lengths and window + 1 < self.num_windows(epoch):
                 self._future(kept, epoch, window + 1)
         return found.result()
 
     def num_rows(self, epoch: int, window: int) -> int:
         """Return the rows of a window: those of a packed one, else counted."""
+        if not self._stream.has_lengths:  # once read, it is packed as well
+            return self.packed(epoch, window).num_rows
         found = self._kept.futures.get((epoch, window))
         if found is not None and self._kept.process == os.getpid():
             return found.result().num_rows
@@ -132,25 +134,27 @@ class Windows:
 
     def count(self, epoch: int, window: int) -> dict[str, int]:
         """Return what packing one window counts."""
+        lengths, numbers, _ = self._documents(epoch, window)
         return _core.count_best_fit(
-            self._stream.lengths.index,
-            self._documents(epoch, window),
+            lengths.index,
+            numbers,
             self._rule,
-            num_virtual=self._stream.lengths.num_virtual,
-            keep_empty=self._stream.lengths.keep_empty,
+            num_virtual=lengths.num_virtual,
+            keep_empty=lengths.keep_empty,
         )
 
     def require_rows(self, num_barren: int) -> None:
-        """Raise if so many windows in a row had no row and the order never ends."""
+        """Raise if so many windows in a row had no row and the epoch need not end."""
         num_documents = num_barren * self.size
-        if self._stream.order.is_endless and num_documents >= _MAX_BARREN:
+        may_go_on = self._stream.order.is_endless or not self._stream.has_lengths
+        if may_go_on and num_documents >= _MAX_BARREN:
             raise ArgumentError(
                 f"order must give documents that make rows: {num_documents} documents in a row "
-                f"of {self._stream.order!r}, which never ends, made none"
+                f"of {self._stream!r}, which need not end, made none"
             )
 
-    def _documents(self, epoch: int, window: int) -> NDArray[np.int64]:
-        return self._stream.documents(epoch, window * self.size, self.size)
+    def _documents(self, epoch: int, window: int) -> Documents:
+        return self._stream.part(epoch, window * self.size, self.size)
 
     def _future(self, kept: _Kept, epoch: int, window: int) -> Future[PackedWindow]:
         key = (epoch, window)
@@ -163,17 +167,23 @@ class Windows:
             kept.futures[key] = thread.submit(self._pack, epoch, window, documents)
         return kept.futures[key]
 
-    def _pack(self, epoch: int, window: int, documents: NDArray[np.int64]) -> PackedWindow:
+    def _pack(self, epoch: int, window: int, documents: Documents) -> PackedWindow:
         seed = self._stream.order.seed
-        spans, row_offsets = _core.best_fit(
-            self._stream.lengths.index,
-            documents,
-            self._rule,
-            num_virtual=self._stream.lengths.num_virtual,
-            keep_empty=self._stream.lengths.keep_empty,
-            key=(seed, epoch, window) if self._shuffle_rows else None,
-            cost_groups=self._cost_groups,
-        )
+        try:
+            spans, row_offsets = _core.best_fit(
+                documents.lengths.index,
+                documents.numbers,
+                self._rule,
+                num_virtual=documents.lengths.num_virtual,
+                keep_empty=documents.lengths.keep_empty,
+                key=(seed, epoch, window) if self._shuffle_rows else None,
+                cost_groups=self._cost_groups,
+            )
+        except CorpusError as error:
+            if documents.first == 0:
+                raise
+            raise CorpusError(f"counted from document {documents.first} on: {error}") from error
+        spans[:, 0] += documents.first
         return PackedWindow(spans, row_offsets)
 
 
@@ -184,13 +194,16 @@ class WindowTable:
         """Begin a table for one epoch: empty, or as it was kept."""
         self.epoch = epoch
         self._windows = windows
-        self._num_windows = windows.num_windows(epoch)
         self._lock = ForkLock()
         self._kept = kept
         rows = kept.load(epoch, self._num_windows) if kept is not None else None
         # Rows up to the end of every window from the first on.
         self._ends: list[int] = list(accumulate(rows or ()))
         self._counted: dict[int, int] = {}  # rows of windows behind these
+
+    @property
+    def _num_windows(self) -> int:
+        return self._windows.num_windows(self.epoch)  # fewer once the end of a source is read
 
     def num_rows(self) -> int:
         """Return the rows of the whole epoch; packs what was not counted, on all cores."""
@@ -213,7 +226,7 @@ class WindowTable:
         Raises:
             ArgumentError: A million documents in a row, of an order without end, make no row.
         """
-        if len(self._ends) == self._num_windows:
+        if self._ends and len(self._ends) >= self._num_windows:
             return Reach(self._ends[-1], is_end=True)
         num_barren = 0
         while row < target and window < self._num_windows:
@@ -222,7 +235,7 @@ class WindowTable:
             self._windows.require_rows(num_barren)
             row += num_rows
             window += 1
-        return Reach(row, is_end=window == self._num_windows)
+        return Reach(row, is_end=window >= self._num_windows)
 
     def find(self, row: int) -> tuple[int, int]:
         """Return (window, row in it) of a row > 0; (window + 1, 0) right after a window's end."""
