@@ -156,6 +156,19 @@ def test_other_random_streams_are_refused(state: Any) -> None:
             other.state.load_state_dict(state)
 
 
+def test_of_driven_betas_the_second_must_be_the_saved_one() -> None:
+    def cyclic(second: float) -> Program:
+        return Program(
+            **options(betas=(0.9, second)),
+            scheduler=lambda optimizer: torch.optim.lr_scheduler.CyclicLR(optimizer, 0.01, 0.1, 4),
+        )
+
+    state = saved(cyclic(0.999).state)
+    other = cyclic(0.99)
+    with refusal(dc.OptionError, "'betas'", "0.999", "0.99", state=other.state):
+        other.state.load_state_dict(state)
+
+
 @pytest.mark.parametrize("part", ["sampler", "loop"])
 def test_a_part_on_one_side_only_is_refused(part: str, run: Program, state: Any) -> None:
     parts = {"sampler": run.sampler, "loop": run.state.loop}

@@ -527,6 +527,39 @@ def test_parts_that_draw_random_numbers_move_no_stream() -> None:
     assert digest_tree(program.state.rng.state_dict()) == before
 
 
+def test_a_part_that_keeps_what_it_is_given_gets_a_copy() -> None:
+    class Keeping(Counter):
+        def __init__(self) -> None:
+            self.values: Any = {"value": [1]}
+
+        def state_dict(self) -> Any:
+            return self.values
+
+        def load_state_dict(self, state: Any) -> None:
+            self.values = state
+
+    part = Keeping()
+    state = TrainingState(model=Net(), part=part)
+    kept = state.state_dict()
+    state.load_state_dict(kept)
+    part.values["value"].append(2)
+    assert kept["extra"]["part"] == {"value": [1]}
+
+
+def test_versions_of_modules_are_restored_with_them() -> None:
+    class Versioned(nn.Linear):
+        _version = 7
+        seen: Any = None
+
+        def _load_from_state_dict(self, state: Any, prefix: str, meta: Any, *rest: Any) -> None:
+            Versioned.seen = meta.get("version")
+            super()._load_from_state_dict(state, prefix, meta, *rest)
+
+    state = TrainingState(model=nn.Sequential(Versioned(2, 2)))
+    state.load_state_dict(saved(state))
+    assert Versioned.seen == 7
+
+
 def test_an_optimizer_over_an_extra_module_finds_its_names() -> None:
     head = nn.Linear(2, 2)
     model = Net()
