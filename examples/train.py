@@ -125,7 +125,7 @@ def train(run_dir: Path, num_workers: int) -> None:
             loss = criterion(model(images), labels) / (BATCH_SIZE * ACCUMULATION)
             total_loss += loss.detach()
             num_samples += loader.num_real
-            if loop.attempted + 1 in OVERFLOWS:
+            if loop.attempted + 1 in OVERFLOWS:  # planted: your program leaves these lines out
                 loss = loss * float("inf")
             scaler.scale(loss).backward()
             if not loader.ends_update:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -174,20 +173,21 @@ def test_a_report_is_a_picture(fault: str, program: list[str], tmp_path: Path) -
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_example_restarts_in_processes_of_its_own(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "datacursor", "verify-restart", "--steps", "5"]
-    command += ["--kill-at", "3", "--", sys.executable, str(TRAIN), "{run_dir}"]
-    done = subprocess.run(
-        command,
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == [
+def test_the_example_restarts_in_processes_of_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = [sys.executable, str(TRAIN), "{run_dir}", "--workers", "1"]
+    assert main(["verify-restart", "--steps", "5", "--kill-at", "3", "--", *program]) == 0
+    assert capsys.readouterr().out.splitlines() == [
         "EQUAL (bitwise): 1 restart up to update 5; no difference",
         "  killed at update 3: updates 3 to 5 equal, 1 of them made again",
     ]
-    assert list(tmp_path.glob("datacursor-*")) == []
+
+
+def test_nothing_is_left_behind(
+    program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    assert verify(*program, "none") == 0
+    assert list((tmp_path / "temporary").iterdir()) == []
