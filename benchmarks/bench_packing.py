@@ -67,12 +67,12 @@ class Scale:
 FULL = Scale(
     gather_documents=120_000,
     gather_rows=2048,
-    plan_documents=2_000_000,
+    plan_documents=500_000,
     planner_documents=100_000,
     density_documents=2_000_000,
     seq_lens=(2048, 4096, 8192, 32768),
     distributions=tuple(corpora.DISTRIBUTIONS),
-    peer_documents=20_000,
+    peer_documents=4_000,
     row_documents=10_000_000,
     rounds=5,
     slack=1.0,
@@ -175,7 +175,7 @@ def time_planners(scale: Scale) -> Table:
         name: {
             "documents/s": len(lengths) / timing.best,
             "ours / it": timing.best / ours,
-            "density": lengths.sum() / (num_rows[name] * SEQ_LEN),
+            "density": int(lengths.sum()) / (num_rows[name] * SEQ_LEN),
         }
         for name, timing in timings.items()
     }
@@ -215,7 +215,7 @@ def measure_density(scale: Scale) -> Table:
             stats = plan.stats(epoch=1)
             if stats.num_tokens != lengths.sum():
                 raise AssertionError(f"{plan!r} holds {stats.num_tokens} tokens")
-            offline = lengths.sum() / (offline_bfd.num_rows(lengths, seq_len) * seq_len)
+            offline = int(lengths.sum()) / (offline_bfd.num_rows(lengths, seq_len) * seq_len)
             table[f"{name}, {seq_len}"] = {
                 "density %": 100 * stats.density,
                 "offline %": 100 * offline,
@@ -411,8 +411,10 @@ def draw_density(axes: Axes, density: Table) -> None:
         xscale="log", yscale="log", xlabel="L, tokens a row", ylabel="padding, % of all places"
     )
     axes.set_xticks(seq_lens, [str(seq_len) for seq_len in seq_lens])
+    axes.set_xticks([], minor=True)
     axes.set_title("padding that best_fit leaves")
-    axes.legend(fontsize=8, frameon=False)
+    axes.set_ylim(1e-5, 0.2)  # room for the legend below the curves
+    axes.legend(fontsize=8, frameon=False, ncols=2, loc="lower left")
 
 
 def draw_peers(axes: Axes, peers: Table) -> None:

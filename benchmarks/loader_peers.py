@@ -183,6 +183,7 @@ class LitData(Way):
             chunk_size=chunk,
             item_loader=TokensLoader(),
             num_workers=1,
+            start_method=torch.multiprocessing.get_start_method(),  # it sets that for all
             verbose=False,
         )
         return folder
@@ -272,7 +273,7 @@ class TRL(Way):
 
 
 class Ready(Way):
-    """torch's DataLoader that copies a ready batch: what no loader made of it passes."""
+    """torch's DataLoader that copies a ready batch: its limit with two tensors a batch."""
 
     name = "limit: DataLoader of ready batches"
     gives = "input_ids, labels"

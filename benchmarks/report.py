@@ -30,7 +30,7 @@ class Claim(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether the number keeps to its limit."""
-        return self.value <= self.limit if self.is_upper else self.value >= self.limit
+        return bool(self.value <= self.limit if self.is_upper else self.value >= self.limit)
 
 
 def at_least(text: str, value: float, limit: float) -> Claim:

@@ -48,6 +48,7 @@ NEEDS = {
         "test_scenarios.py",
         "test_schedule.py",
         "test_sharded.py",
+        "test_shared_batch.py",
         "test_streams.py",
         "test_token_column.py",
         "test_trace.py",

@@ -46,7 +46,7 @@ PYTHON_LAYERS = (
     {"texts"},
     {"conversion"},
     {"corpus_cache", "text_corpus"},
-    {"block_mask", "plan", "row_buffers", "row_format", "sampler", "tokens"},
+    {"block_mask", "plan", "row_buffers", "row_format", "sampler", "shared_batch", "tokens"},
     {"token_column"},
     {"rows"},
     {"packing", "rng", "worker_streams"},
@@ -111,6 +111,7 @@ NEED_TORCH = (
         "rows",
         "sample_seeded",
         "sampler",
+        "shared_batch",
         "token_column",
     }
     | {"state", "updates", "worker_streams"}

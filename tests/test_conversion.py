@@ -407,6 +407,36 @@ def test_a_target_that_is_something_else_is_left_alone(tmp_path: Path) -> None:
         convert(source, source)
 
 
+def test_a_folder_of_somebody_else_is_not_gone_on_with(tmp_path: Path) -> None:
+    source = write_parquet(tmp_path / "a.parquet", MANY)
+    partial = tmp_path / "out.partial"
+    partial.mkdir()
+    (partial / "mine.txt").write_text("mine")
+    with pytest.raises(
+        CorpusError, match=r"out\.partial: exists and is no converted corpus; remove"
+    ):
+        convert(source, tmp_path / "out")
+    assert contents(partial) == {"mine.txt": b"mine"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_link_stands_for_the_folder_that_it_names(is_there: bool, tmp_path: Path) -> None:
+    source = write_parquet(tmp_path / "a.parquet", MANY)
+    if is_there:
+        (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    convert(source, tmp_path / "link")
+    assert documents_of(TokenCorpus.open(tmp_path / "real")) == MANY
+    assert convert(source, tmp_path / "link").num_found == len(MANY)
+
+
+def test_the_root_is_no_target(tmp_path: Path) -> None:
+    source = write_parquet(tmp_path / "a.parquet", MANY)
+    with pytest.raises(ArgumentError, match="target must be a folder with a name, got target="):
+        convert(source, Path(tmp_path.anchor))
+
+
 def test_an_empty_directory_is_taken(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     convert(write_parquet(tmp_path / "a.parquet", MANY), tmp_path / "out")

@@ -61,6 +61,13 @@ def test_parquet_is_decoded_once(source: Path, tmp_path: Path, monkeypatch: Any)
     assert folder.name.startswith("a-")
 
 
+@pytest.mark.parametrize("stem", ["x" * 240, "\u00e9" * 120])
+def test_a_long_name_is_cut(stem: str, tmp_path: Path) -> None:
+    source = write_parquet(tmp_path / f"{stem}.parquet", DOCUMENTS)
+    corpus = TokenCorpus.open(source, cache_dir=tmp_path / "cache")
+    assert documents_of(corpus) == DOCUMENTS
+
+
 def test_formats_that_are_mapped_anyway_are_not_copied(tmp_path: Path) -> None:
     path = write_datatrove(tmp_path / "a.ds", [[1, 2], [3]])
     corpus = TokenCorpus.open(path, cache_dir=tmp_path / "cache")

@@ -128,6 +128,14 @@ def test_a_padding_row_has_the_fill() -> None:
     assert batch["weight"].tolist() == [[9, 10, 0.5, 0.5], [0.5] * 4]
 
 
+@pytest.mark.parametrize("dtype", [*DTYPES, "uint16", "uint32", "uint64"])
+def test_a_padding_row_of_every_dtype_is_filled(dtype: str) -> None:
+    column = dc.TokenColumn(np.ones(10, dtype))
+    rows = make(DOCUMENTS, 10, num_replicas=2, rank=1, columns={"c": column})
+    (batch,) = deliver(rows)
+    assert batch["c"].tolist() == [[0] * 10]
+
+
 def test_a_corpus_is_a_column() -> None:
     labels = dc.TokenCorpus.open([[-100, 2, 3], [-100, 5], [-100, -100, 8, 9, 10]])
     rows = make(DOCUMENTS, 4, columns={"target": dc.TokenColumn(labels, fill=-100, shifted=True)})
@@ -148,6 +156,30 @@ def test_a_column_of_a_file_follows_its_rows(tmp_path: Any) -> None:
     )
     found = [batch["source"].tolist() for batch in deliver(rows)]
     assert found == [[[7, 7, 7, 8]], [[8, 9, 9, 9]], [[9, 9, 0, 0]]]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lists_of_empty_documents_do_not_change_the_values(dtype: str) -> None:
+    values: Any = [np.array([1, 0], dtype), [], np.array([1], dtype)]
+    rows = make([[7, 8], [], [9]], 4, columns={"c": dc.TokenColumn(values)})
+    batch = next(deliver(rows))
+    assert batch["c"].tolist() == [[1, 0, 1, 0]]
+    assert batch["c"].dtype == torch.from_numpy(np.zeros(1, dtype)).dtype
+
+
+@pytest.mark.parametrize("dtype", [">i2", ">u4", ">f4", ">f8"])
+def test_values_in_another_byte_order_are_the_same_numbers(dtype: str) -> None:
+    values = np.arange(10, dtype=dtype)
+    rows = make(DOCUMENTS, 10, columns={"c": dc.TokenColumn(values)})
+    batch = next(deliver(rows))
+    assert batch["c"].tolist() == [values.tolist()]
+
+
+@pytest.mark.parametrize("fill", [np.inf, -np.inf, np.nan])
+def test_a_float_column_is_filled_with_what_is_not_finite_too(fill: float) -> None:
+    rows = make(DOCUMENTS, 12, columns={"c": dc.TokenColumn(np.zeros(10, np.float32), fill=fill)})
+    filled = next(deliver(rows))["c"][0, 10:]
+    assert torch.equal(filled.nan_to_num(7), torch.full((2,), fill).nan_to_num(7))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -193,11 +225,19 @@ def test_a_column_of_other_lengths_is_refused(values: Any, message: str) -> None
         (np.zeros((5, 2)), {}, dc.ArgumentError, r"must be flat, got shape \(5, 2\)"),
         (np.zeros(3, dtype=complex), {}, TypeError, "numbers of up to 8 bytes, got complex128"),
         (np.array(["a"]), {}, TypeError, "numbers of up to 8 bytes, got <U1"),
-        (np.zeros(3, dtype=">i4"), {}, TypeError, "numbers of up to 8 bytes, got >i4"),
         ([np.zeros(1), np.zeros(1, np.int8)], {}, dc.ArgumentError, "one dtype, got float64, int8"),
         (np.zeros(3, np.int8), {"fill": 200}, dc.ArgumentError, "fill must be .* got fill=200"),
         (np.zeros(3, np.uint8), {"fill": -1}, dc.ArgumentError, "fill must be .* got fill=-1"),
         (np.zeros(3, np.int64), {"fill": 0.5}, dc.ArgumentError, r"fill must be .* got fill=0\.5"),
+        (
+            np.zeros(3, np.uint64),
+            {"fill": 2**64},
+            dc.ArgumentError,
+            "fill must be a value of .*64,",
+        ),
+        (np.zeros(3, np.float16), {"fill": 1e5}, dc.ArgumentError, r"fill must be .*=100000\.0"),
+        (np.zeros(3), {"fill": None}, TypeError, "fill must be a number, got fill=None"),
+        (np.zeros(3), {"fill": "1"}, TypeError, "fill must be a number, got fill='1'"),
         (np.zeros(3), {"shifted": 1}, TypeError, "shifted must be True or False, got shifted=1"),
     ],
 )
@@ -212,6 +252,7 @@ def test_values_that_are_no_column_are_refused(
     ("columns", "error", "message"),
     [
         ({"labels": dc.TokenColumn(np.zeros(10))}, dc.ArgumentError, "name of its own, .*'labels'"),
+        ([np.zeros(10)], TypeError, r"must be TokenColumn objects by name, got columns=\[array"),
         ({"c": np.zeros(10)}, TypeError, r"must be TokenColumn objects, got columns\['c'\]="),
     ],
 )

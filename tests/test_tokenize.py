@@ -152,6 +152,36 @@ def test_several_formats_need_one_named(tmp_path: Path) -> None:
     assert documents_of(TokenCorpus.open(tmp_path / "out")) == [[97]]
 
 
+def test_the_case_of_a_suffix_does_not_matter(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "A.JSONL", ["a"])
+    tokenize(tmp_path / "A.JSONL", tmp_path / "out")
+    assert documents_of(TokenCorpus.open(tmp_path / "out")) == [[97]]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
+@pytest.mark.parametrize("kind", ["pipe", "broken", "directory", "circle"])
+def test_nothing_below_a_directory_is_left_out_in_silence(kind: str, tmp_path: Path) -> None:
+    folder = write_texts(tmp_path / "in", ["x"])
+    (tmp_path / "elsewhere").mkdir()
+    path = folder / "odd"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to({"broken": "nowhere", "directory": "../elsewhere", "circle": "odd"}[kind])
+    with pytest.raises((CorpusError, OSError), match="odd"):
+        tokenize(folder, tmp_path / "out")
+    path.rename(folder / ".odd")
+    tokenize(folder, tmp_path / "out")
+    assert documents_of(TokenCorpus.open(tmp_path / "out")) == [[ord("x")]]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(CorpusError, match=r"pipe\.jsonl: is a pipe or device, not a regular file"):
+        tokenize(tmp_path / "pipe.jsonl", tmp_path / "out")
+
+
 # --- Damage ----------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from datacursor.corpus_folder import (
     publish,
 )
 from datacursor.corpus_writer import FolderWriter
-from datacursor.errors import CorpusError
+from datacursor.errors import ArgumentError, CorpusError
 from datacursor.file_lock import exclusive
 from datacursor.fingerprint import fingerprint_shards
 from datacursor.pieces import Piece
@@ -88,16 +88,21 @@ def build(
 
     Args:
         source: The documents.
-        target: The folder to make; its parents are made as well.
+        target: The folder to make; its parents are made as well. A link stands for what it names.
         verify: Called with the folder before it gets its name; raises if it is wrong.
         progress: Called as progress("write" or "verify", bytes done, bytes to do).
 
     Raises:
+        ArgumentError: The target is the root of a file system.
         CorpusError: The source is damaged or changed, the target is something else, or what was
             written is not the source.
         OSError: The file system refuses; complete files are kept for the next attempt.
     """
     report = progress or _no_progress
+    if target.is_symlink():
+        target = Path(os.path.realpath(target))  # a folder is renamed beside the real one
+    if not target.name:
+        raise ArgumentError(f"target must be a folder with a name, got target={target}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(lock_of(target)):
         if os.path.lexists(target) and not target.is_dir():

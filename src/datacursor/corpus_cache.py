@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from datacursor.conversion import convert_files, origin_of
 from datacursor.corpus_files import FileSource, OpenedFiles, open_files, resolve
 from datacursor.corpus_folder import COLUMN, Origin, check_origin, recorded_fingerprint
+from datacursor.dataset_folder import shortened
 from datacursor.errors import CorpusError
 from datacursor.file_lock import exclusive
 from datacursor.fingerprint import fingerprint_shards
@@ -53,7 +54,7 @@ def open_cached(
         return CachedFiles(open_files(files), None)
     origin = origin_of(files)
     digest = hashlib.blake2b(json.dumps(origin).encode(), digest_size=8).hexdigest()
-    folder = cache_dir / f"{Path(files.paths[0]).stem}-{digest}"
+    folder = cache_dir / f"{shortened(Path(files.paths[0]).stem)}-{digest}"
     found = _open_intact(folder, origin)
     if found is not None:
         return found

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from datacursor.corpus_files import FileSource, OpenedFiles, open_files
-from datacursor.durable import sync_directory, write_durably
+from datacursor.durable import sync_directory, temporary_of, write_durably
 from datacursor.errors import CorpusError
 
 COLUMN = "input_ids"
@@ -119,11 +119,13 @@ def begin(folder: Path, origin: Origin) -> None:
     """Make an unfinished folder, or make sure that it has the same origin.
 
     Raises:
-        CorpusError: It was begun from something else.
+        CorpusError: It was begun from something else, or is somebody else's.
         OSError: The file system refuses.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if not data_paths(folder):
+    names = {path.name for path in folder.iterdir()}
+    is_ours = _ORIGIN in names or names <= {temporary_of(folder / _ORIGIN).name}
+    if is_ours and not data_paths(folder):
         write_durably(folder / _ORIGIN, json.dumps(origin, indent=1).encode())
         sync_directory(folder.parent)
     check_origin(folder, origin, f"remove {folder} to begin again")

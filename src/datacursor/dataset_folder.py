@@ -26,6 +26,7 @@ from datacursor.mapped_file import MappedFile
 _MANIFEST = "state.json"
 _SPLITS = "dataset_dict.json"
 _MAX_MANIFEST_BYTES = 2**24
+_MAX_NAME_BYTES = 150
 
 
 def data_files(folder: str) -> list[str] | None:
@@ -49,6 +50,12 @@ def is_plain_name(name: str) -> bool:
     """Return whether a name, joined to a folder, is a file directly inside it on every system."""
     leaves_folder = any(letter in name for letter in "/\\:")  # a colon: Windows' drives
     return name.isprintable() and name not in {"", ".", ".."} and not leaves_folder
+
+
+def shortened(name: str) -> str:
+    """Return the beginning of a name, so that words may follow: file systems hold 255 bytes."""
+    data = os.fsencode(name)
+    return name if len(data) <= _MAX_NAME_BYTES else data[:_MAX_NAME_BYTES].decode(errors="ignore")
 
 
 def _listed_files(folder: str, manifest: str) -> list[str]:

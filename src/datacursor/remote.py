@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from datacursor.dataset_folder import is_plain_name
+from datacursor.dataset_folder import is_plain_name, shortened
 from datacursor.durable import sync_directory, temporary_of
 from datacursor.errors import ArgumentError, CorpusError
 from datacursor.file_lock import exclusive
@@ -170,7 +170,7 @@ def download(
     digest = hashlib.blake2b(json.dumps([url, versions]).encode(), digest_size=8).hexdigest()
     is_directory = store.stat(root).size is None
     first = next(iter(files))
-    folder = cache_dir / f"{'remote' if is_directory else first}-{digest}"
+    folder = cache_dir / f"{'remote' if is_directory else shortened(first)}-{digest}"
     num_bytes = sum(file.size or 0 for file in files.values())
     num_done = 0
     if not all(_is_there(folder / name, file) for name, file in files.items()):

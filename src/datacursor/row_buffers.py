@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import get_worker_info
 
 _MAX_FREE = 16  # fields of about three batches
 
@@ -33,10 +32,7 @@ class _Loan(weakref.ref["NDArray[Any]"]):
 
 
 class RowBuffers:
-    """Lends memory for the fields of batches. Thread safe; pickles as an empty one.
-
-    Worker processes get fresh memory each time: theirs moves into shared memory with the batch.
-    """
+    """Lends memory for the fields of batches. Thread safe; pickles as an empty one."""
 
     def __init__(self) -> None:
         self._free: deque[NDArray[np.uint8]] = deque(maxlen=_MAX_FREE)
@@ -44,14 +40,11 @@ class RowBuffers:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
         """Return a tensor whose memory is its own as long as it, or a view of it, lives."""
-        is_worker = get_worker_info() is not None
-        num_bytes = prod(shape) * dtype.itemsize
-        memory = _fresh(num_bytes) if is_worker else self._take(num_bytes)
+        memory = self._take(prod(shape) * dtype.itemsize)
         lent = memory.view(dtype).reshape(shape)
-        if not is_worker:
-            loan = _Loan(lent, self._take_back)
-            loan.memory = memory
-            self._loans[id(loan)] = loan
+        loan = _Loan(lent, self._take_back)
+        loan.memory = memory
+        self._loans[id(loan)] = loan
         return torch.from_numpy(lent)
 
     def _take_back(self, loan: weakref.ref[NDArray[Any]]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from datacursor._core import ColumnTable, TokenTable
@@ -32,6 +32,7 @@ from datacursor.row_format import (
     row_format,
 )
 from datacursor.row_index import RowIndex
+from datacursor.shared_batch import share
 from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
@@ -155,7 +156,7 @@ class RowDataset(Dataset[Batch]):
         self.max_documents = optional_integer("max_documents", max_documents, 1, 2**31)
         self.ids_dtype = require_choice("ids_dtype", ids_dtype, tuple(_IDS_DTYPES))
         self._check_special_ids()
-        self.columns = _checked_columns(columns or {}, self.format)
+        self.columns = _checked_columns({} if columns is None else columns, self.format)
         self._num_rows = require_integer("num_rows", num_rows, 0, 2**63)
         self._dtypes = self._dtypes_of_fields()
         self._buffers = RowBuffers()
@@ -191,7 +192,8 @@ class RowDataset(Dataset[Batch]):
             TypeError: A row is a plain int.
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
-        return [self._gather(rows)]
+        batch = self._gather(rows)
+        return [batch if get_worker_info() is None else RowBatch(share(batch))]
 
     def _gather(self, rows: Sequence[RowIndex]) -> RowBatch:
         for row in rows:
@@ -282,7 +284,7 @@ class RowDataset(Dataset[Batch]):
         for name in self._dtypes.keys() & marks.keys():
             gathered[name][padding] = marks[name]
         for name, field in columns.items():
-            field[padding] = self.columns[name].fill
+            field.numpy()[is_padding] = self.columns[name].fill  # torch fills no wide unsigned
         gathered["max_seqlen"] = self.seq_len
         if "cu_seqlens" in gathered:
             ends = gathered["cu_seqlens"]
@@ -333,6 +335,8 @@ def _checked_columns(
     columns: Mapping[str, TokenColumn], format: RowFormat
 ) -> dict[str, TokenColumn]:
     taken = {name for names in format.fields.values() for name in names}
+    if not isinstance(columns, Mapping):
+        raise TypeError(f"columns must be TokenColumn objects by name, got columns={columns!r}")
     for name, column in columns.items():
         if not isinstance(column, TokenColumn):
             raise TypeError(

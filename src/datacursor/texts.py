@@ -1,6 +1,6 @@
 """Texts from files, one document each, in batches and from any document on.
 
-    format    by suffix             a document is
+    format    by suffix, any case   a document is
     text      anything else         a file, byte for byte: no line end and no mark is changed
     jsonl     .jsonl, .ndjson       a line that is not blank: a JSON object, its field `column`
     parquet   .parquet              a row: a string column
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -61,12 +62,14 @@ def find_texts(paths: Sequence[str], format: str | None) -> tuple[tuple[str, ...
     """Return the files that paths stand for, and their format.
 
     A directory stands for all files in it and below it that are not hidden, in order of path; if
-    a format other than "text" is given, for those with its suffixes.
+    a format other than "text" is given, for those with its suffixes. None is left out in silence:
+    what cannot be listed or read is an error.
 
     Raises:
-        FileNotFoundError: There is nothing at a path.
+        FileNotFoundError: There is nothing at a path, or where a link leads.
         ArgumentError: The files are of several formats and none is given.
-        CorpusError: There is no file.
+        CorpusError: There is no file, or something else than files and directories.
+        OSError: A directory cannot be listed.
     """
     found: list[Path] = []
     for path in map(Path, paths):
@@ -74,8 +77,7 @@ def find_texts(paths: Sequence[str], format: str | None) -> tuple[tuple[str, ...
             below = sorted(_files_below(path))
             found += [file for file in below if format in {None, "text", _format_of(file)}]
         else:
-            path.stat()
-            found.append(path)
+            found.append(_regular(path))
     if not found:
         raise CorpusError(f"{', '.join(paths)}: no file of texts")
     firsts = {_format_of(file): file for file in reversed(found)}
@@ -116,14 +118,36 @@ def read_texts(source: TextFiles, first_document: int = 0) -> Iterator[TextBatch
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        inside = path.relative_to(folder).parts
-        if path.is_file() and not any(name.startswith(".") for name in inside):
-            yield path
+    for parent, directories, names in os.walk(folder, onerror=_raise):
+        directories[:] = [name for name in directories if not name.startswith(".")]
+        for name in directories:
+            link = Path(parent, name)
+            if link.is_symlink():
+                raise CorpusError(
+                    f"{link}: is a link to a directory, which is not followed: it may lead in a "
+                    "circle; name the directory as a source of its own, or remove the link"
+                )
+        yield from (_regular(Path(parent, name)) for name in names if not name.startswith("."))
+
+
+def _regular(path: Path) -> Path:
+    """Return the path of a file that can be read again from its start.
+
+    Raises:
+        FileNotFoundError: There is nothing, or where the link leads.
+        CorpusError: It is something else.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise CorpusError(f"{path}: is a pipe or device, not a regular file")
+    return path
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _format_of(path: Path) -> str:
-    return _FORMAT_OF.get(path.suffix, "text")
+    return _FORMAT_OF.get(path.suffix.lower(), "text")
 
 
 def _count(path: str, format: str) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -39,7 +42,7 @@ class TokenColumn:
 
     Raises:
         ArgumentError: The values are not flat, or fill is not of their dtype.
-        TypeError: The values are not numbers.
+        TypeError: The values are not numbers, or fill is none.
 
     Example:
         >>> from datacursor import PackedSampler
@@ -116,7 +119,9 @@ class TokenColumn:
             return [(s.tokens.view(unsigned), s.begins, s.ends) for s in self.values.shards]
         if isinstance(self.values, list):
             _require_lengths(name, np.array([len(v) for v in self.values], np.int64), lengths)
-            values = np.concatenate([np.empty(0, dtype=self.dtype), *self.values])
+            # Parts without values decide no dtype: those of an empty list are float64.
+            parts = [part for part in self.values if part.size]
+            values = np.concatenate([np.empty(0, dtype=self.dtype), *parts])
         else:
             values = self.values
             if len(values) != corpus.num_tokens:
@@ -135,6 +140,7 @@ def _arrays(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
         hasattr(value, "__len__") for value in values
     )
     arrays = [np.ascontiguousarray(part) for part in ([values] if is_flat else values)]
+    arrays = [array.astype(array.dtype.newbyteorder("="), copy=False) for array in arrays]
     for array in arrays:
         if array.ndim != 1:
             raise ArgumentError(f"values of a column must be flat, got shape {array.shape}")
@@ -151,7 +157,7 @@ def _dtype_of(values: TokenCorpus | NDArray[Any] | list[NDArray[Any]]) -> np.dty
         names = ", ".join(sorted(map(str, dtypes)))
         raise ArgumentError(f"values of a column must have one dtype, got {names}")
     dtype = dtypes.pop() if dtypes else np.dtype(np.int64)
-    if dtype.kind not in "biuf" or dtype.itemsize > 8 or not dtype.isnative:
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise TypeError(f"values of a column must be numbers of up to 8 bytes, got {dtype}")
     return dtype
 
@@ -160,13 +166,19 @@ def _unsigned(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(f"u{dtype.itemsize}")
 
 
-def _bits(fill: float, dtype: np.dtype[Any]) -> int:
+def _bits(fill: Any, dtype: np.dtype[Any]) -> int:
     """Return the bytes of a value as an integer."""
-    with np.errstate(all="ignore"):
+    if not isinstance(fill, (Real, np.bool_)):
+        raise TypeError(f"fill must be a number, got fill={fill!r}")
+    with np.errstate(all="ignore"), suppress(OverflowError):
         filled = np.array([fill]).astype(dtype)
-    if dtype.kind in "bui" and filled[0] != fill:
-        raise ArgumentError(f"fill must be a value of dtype {dtype}, got fill={fill!r}")
-    return int(filled.view(_unsigned(dtype))[0])
+        if dtype.kind == "f":
+            is_kept = bool(np.isfinite(filled[0])) or not math.isfinite(fill)
+        else:
+            is_kept = filled[0] == fill
+        if is_kept:
+            return int(filled.view(_unsigned(dtype))[0])
+    raise ArgumentError(f"fill must be a value of dtype {dtype}, got fill={fill!r}")
 
 
 def _require_lengths(name: str, got: NDArray[np.int64], wanted: NDArray[np.int64]) -> None:
