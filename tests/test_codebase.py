@@ -59,7 +59,7 @@ PYTHON_LAYERS = (
     {"ledger.history", "ledger.replay"},
     {"ledger.compact", "ledger.verify", "ledger.writer"},
     {"recovery.allowance", "recovery.claim", "recovery.determinism", "recovery.digest"}
-    | {"recovery.generators", "recovery.plain", "recovery.refusal"},
+    | {"recovery.form", "recovery.generators", "recovery.plain", "recovery.refusal"},
     {"recovery.hashed_file", "recovery.ranks", "recovery.run_directory", "recovery.tensor_tree"},
     {"recovery.manifest"},
     {"recovery.checkpoint"},

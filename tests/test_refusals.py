@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,13 @@ from torch import nn
 from training import Net, Program, adamw, make_scaler, refusal, saved, two_groups
 
 import datacursor as dc
-from datacursor.recovery import LoopConvention, OptimizerState, RNGState, TrainingState
+from datacursor.recovery import (
+    LoopConvention,
+    OptimizerState,
+    RNGState,
+    TrainingState,
+    digest_tree,
+)
 from datacursor.recovery.state import register_load_post_hook
 
 
@@ -250,6 +257,18 @@ DAMAGE: list[tuple[Callable[[Any], None], type[Exception], tuple[str, ...]]] = [
         ("'torch'", "damaged"),
     ),
     (replace("sampler", value={}), dc.CursorFormatError, ("not a sampler's state",)),
+    (replace("optimizer", "optimizer", "shared", value=None), dc.CheckpointError, ("None",)),
+    (
+        replace("optimizer", "optimizer", "groups", value=[{"names": ["frozen"]}]),
+        dc.CheckpointError,
+        ("item 0 of 'groups' of optimizer", "'options'"),
+    ),
+    (replace("scheduler", "scheduler", "state", "last_epoch", value="x"), dc.CheckpointError, ()),
+    (replace("scaler", "scale", value="x"), dc.CheckpointError, ("'scale' of scaler", "'x'")),
+    (replace("scaler", "scale", value=float("nan")), dc.CheckpointError, ("nan",)),
+    (replace("scaler", "_growth_tracker", value=-1), dc.CheckpointError, ("-1",)),
+    (replace("loop", "tokens", value=2**63), dc.CheckpointError, ("tokens", str(2**63))),
+    (replace("rng", "streams", "numpy", value=[]), dc.CheckpointError, ("'numpy' of 'streams'",)),
 ]
 
 
@@ -264,6 +283,46 @@ def test_a_damaged_state_is_refused(
     damage(state)
     with refusal(error, *words, state=run.state):
         run.state.load_state_dict(state)
+
+
+def containers(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in state.items():
+        if isinstance(value, (dict, list)):
+            yield *path, key
+        if isinstance(value, dict):
+            yield from containers(value, (*path, key))
+
+
+def test_whatever_stands_where_a_container_was_nothing_changes(run: Program, state: Any) -> None:
+    paths = [path for path in containers(state) if path[0] not in ("environment", "sampler")]
+    assert len(paths) > 40
+    values: tuple[Any, ...] = (None, "x", -1, [{}])
+    for path in paths:
+        for rubbish in values:
+            damaged = copy.deepcopy(state)
+            replace(*path, value=rubbish)(damaged)
+            try:
+                run.state.load_state_dict(damaged)
+            except dc.CheckpointError:
+                continue
+            assert path[-1] in ("_last_lr", "lr_lambdas"), (path, rubbish)  # nothing depends on it
+            run.restore(state)
+    present = saved(run.state) | {"sampler": state["sampler"]}  # which counts restarts
+    assert digest_tree(present) == digest_tree(state)
+
+
+def test_a_nested_schedule_that_lacks_a_key_is_refused() -> None:
+    def nested(optimizer: Any) -> Any:
+        parts: list[Any] = [
+            torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma) for gamma in (0.9, 0.8)
+        ]
+        return torch.optim.lr_scheduler.SequentialLR(optimizer, parts, milestones=[3])
+
+    program = Program(scheduler=nested)
+    damaged = saved(program.state)
+    del damaged["scheduler"]["scheduler"]["state"]["_schedulers"][1]["last_epoch"]
+    with refusal(dc.CheckpointError, "'last_epoch'", "item 1", state=program.state):
+        program.state.load_state_dict(damaged)
 
 
 def test_parts_of_different_moments_are_refused(run: Program, state: Any) -> None:

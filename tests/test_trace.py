@@ -16,7 +16,7 @@ from runs import fresh
 import datacursor as dc
 from datacursor import recovery
 from datacursor.errors import ArgumentError
-from datacursor.recovery.aspects import ASPECTS, text_of, text_of_ids
+from datacursor.recovery.aspects import ASPECTS, aspects_of, text_of, text_of_ids
 from datacursor.recovery.trace import TRACE_VARIABLE, UPDATES_NAME, Orders
 from datacursor.verify.log import load_values, read_log
 
@@ -110,7 +110,9 @@ def test_an_update_is_written_with_its_causes(tmp_path: Path) -> None:
     assert aspects["growth tracker"][""] == "0"
     assert aspects["scale"][""] == "0x1.0000000000000p+3 = 8"
     assert aspects["optimizer"]["step of 'bias'"] == "0x40000000 float32"
-    assert aspects["optimizer"].keys() == {
+    assert aspects["schedule"]["'last_epoch'"] == "0"
+    assert aspects["optimizer"]["option weight_decay of group 0"] == "0"
+    assert {name for name in aspects["optimizer"] if not name.startswith("option ")} == {
         f"{key} of '{name}'"
         for key in ("step", "exp_avg", "exp_avg_sq")
         for name in ("weight", "bias")
@@ -123,6 +125,29 @@ def test_the_environment_is_written_once(tmp_path: Path) -> None:
     log = log_of_three(tmp_path)
     assert log.environment["torch"] == torch.__version__
     assert log.environment["batch_size"] == 2
+
+
+def test_a_list_of_large_tensors_is_told_from_another() -> None:
+    before = [torch.zeros(2000)]  # as LBFGS remembers; its repr leaves out the middle
+    after = [before[0].index_fill(0, torch.tensor([1000]), 2.0**-20)]
+    assert text_of(before) != text_of(after)
+
+
+def test_what_a_schedule_remembers_is_told_before_it_has_an_effect() -> None:
+    loop = Loop()
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(loop.optimizer, patience=50)
+    state = recovery.TrainingState(
+        model=loop.model,
+        optimizer=loop.optimizer,
+        scheduler=plateau,
+        loop=recovery.LoopState(),
+    )
+    before = aspects_of(state, loss=None, applied=None)
+    plateau.num_bad_epochs += 1
+    after = aspects_of(state, loss=None, applied=None)
+    assert [name for name in ASPECTS if name != "ids" and before[name] != after[name]] == [
+        "schedule"
+    ]
 
 
 def give_ids(directory: Path) -> None:

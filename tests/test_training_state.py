@@ -589,6 +589,11 @@ def test_a_loader_stands_for_its_sampler() -> None:
     assert (program.sampler.cursor.epoch, program.sampler.cursor.position) == (3, 4)
 
 
+def test_gradients_are_saved_only_where_a_sampler_counts_them() -> None:
+    with pytest.raises(dc.errors.ArgumentError, match="save_gradients needs sampler="):
+        TrainingState(model=nn.Linear(1, 1), save_gradients=True)
+
+
 def test_rows_of_packed_tokens_go_on_inside_an_update() -> None:
     def make(seq_len: int = 4) -> tuple[dc.PackedSampler, TrainingState]:
         corpus = dc.TokenCorpus.open([[number] * 7 for number in range(1, 9)])

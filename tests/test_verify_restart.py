@@ -24,7 +24,7 @@ run_dir, fault = Path(sys.argv[1]), sys.argv[2]
 assert str(run_dir) == os.environ["DATACURSOR_RUN_DIR"] == orders["run_dir"]
 saved = run_dir / "saved"
 first = int(saved.read_text()) + 1 if saved.exists() and fault != "rerun" else 1
-names = "cursor ids outcome RNG loss lr scale optimizer model extra".split()
+names = "cursor ids outcome RNG loss lr schedule scale optimizer model extra".split()
 with (trace / "updates.jsonl").open("w") as file:
     for number in range(first, 9):
         aspects = {name: {} for name in (*names, "growth tracker")}
@@ -124,7 +124,14 @@ def test_a_program_that_is_not_there_is_not_judged(capsys: pytest.CaptureFixture
         ["--steps", "8", "--kill-at", "3", "--equality", "near", "--", "true"],
         ["--steps", "8", "--kill-at", "3", "--equality", "close", "--self-test", "--", "true"],
         ["--steps", "8", "--kill-at", "3", "--report", "out.pdf", "--", "true"],
+        ["--steps", "8", "--kill-at", "3", "--report", "no/such/place.png", "--", "true"],
         ["--steps", "8", "--kill-at", "3", "--keep", str(TRAIN.parent), "--", "true"],
+        ["--steps", "8", "--kill-at", "3", "--keep", str(TRAIN), "--", "true"],
+        ["--steps", "2", "--kill-at", "1", "--", "true"],
+        ["--steps", "8", "--kill-at", "3", "--timeout", "0", "--", "true"],
+        ["--steps", "8", "--kill-at", "3", "--timeout", "nan", "--", "true"],
+        ["--steps", "8", "--kill-at", "3", "--rtol", "-1", "--", "true"],
+        ["--steps", "8", "--kill-at", "3", "--atol", "nan", "--", "true"],
     ],
 )
 def test_wrong_usage_exits_with_64(words: list[str]) -> None:

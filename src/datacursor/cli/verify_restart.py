@@ -113,19 +113,42 @@ def _check(options: argparse.Namespace) -> None:
     """Exit with the usage where the options do not fit each other, or the system not at all."""
     if os.name != "posix":
         options.refuse("needs a POSIX system: elsewhere there is no SIGKILL")
+    if options.self_test and options.equality != "bitwise":
+        options.refuse(f"--self-test needs --equality bitwise, got {options.equality}")
+    _check_numbers(options)
+    _check_places(options)
+
+
+def _check_numbers(options: argparse.Namespace) -> None:
     last = options.steps - MIN_UPDATES_AFTER_KILL
+    if last < 1:
+        options.refuse(f"--steps must be more than {MIN_UPDATES_AFTER_KILL}, got {options.steps}")
     for kill in options.kill_at:
         if not 1 <= kill <= last:
             options.refuse(
                 f"--kill-at must be in [1, {last}], so that {MIN_UPDATES_AFTER_KILL} of "
                 f"{options.steps} updates follow, got {kill}"
             )
-    if options.self_test and options.equality != "bitwise":
-        options.refuse(f"--self-test needs --equality bitwise, got {options.equality}")
-    if options.report is not None and options.report.suffix not in (".html", ".png"):
-        options.refuse(f"--report must end in .html or .png, got {options.report}")
-    if options.keep is not None and options.keep.exists() and any(options.keep.iterdir()):
-        options.refuse(f"--keep must be a new or empty directory, got {options.keep}")
+    if not options.timeout > 0:  # nor a NaN
+        options.refuse(f"--timeout must be above 0, got {options.timeout:g}")
+    for name in ("rtol", "atol"):
+        if not getattr(options, name) >= 0:
+            options.refuse(f"--{name} must be at least 0, got {getattr(options, name):g}")
+
+
+def _check_places(options: argparse.Namespace) -> None:
+    """Look at them before hours of training, not after."""
+    report, keep = options.report, options.keep
+    if report is not None and report.suffix not in (".html", ".png"):
+        options.refuse(f"--report must end in .html or .png, got {report}")
+    if report is not None and not report.absolute().parent.is_dir():
+        options.refuse(f"--report must lie in a directory that exists, got {report}")
+    if keep is not None and not _is_new_or_empty(keep):
+        options.refuse(f"--keep must be a new or empty directory, got {keep}")
+
+
+def _is_new_or_empty(path: Path) -> bool:
+    return not any(path.iterdir()) if path.is_dir() else not path.exists()
 
 
 def _directory(keep: Path | None) -> AbstractContextManager[str]:

@@ -3,7 +3,8 @@
 The aspects come in an order of causes: where two runs differ in several of them, the first one
 explains the others.
 
-    cursor -> ids -> outcome -> RNG -> loss -> lr -> growth tracker -> scale -> optimizer -> model
+    cursor -> ids -> outcome -> RNG -> loss -> lr -> schedule -> growth tracker -> scale
+        -> optimizer -> model
 
 The tracker comes before the scale, since it decides when the scale grows.
 
@@ -21,6 +22,8 @@ import torch
 from datacursor.errors import ArgumentError
 from datacursor.recovery.digest import bytes_of, digest_tree
 from datacursor.recovery.extras import states_of
+from datacursor.recovery.options import options_of
+from datacursor.recovery.plain import plain
 from datacursor.recovery.position import cursor_sampler
 
 if TYPE_CHECKING:
@@ -35,12 +38,16 @@ OUTCOME = "outcome"
 RNG = "RNG"
 LOSS = "loss"
 LR = "lr"
+SCHEDULE = "schedule"
 TRACKER = "growth tracker"
 SCALE = "scale"
 OPTIMIZER = "optimizer"
 MODEL = "model"
 EXTRA = "extra"
-ASPECTS = (CURSOR, IDS, OUTCOME, RNG, LOSS, LR, TRACKER, SCALE, OPTIMIZER, MODEL, EXTRA)
+ASPECTS = (
+    *(CURSOR, IDS, OUTCOME, RNG, LOSS),
+    *(LR, SCHEDULE, TRACKER, SCALE, OPTIMIZER, MODEL, EXTRA),
+)
 
 _COUNTERS = ("attempted", "applied", "skipped", "samples", "tokens")
 _NUM_SHOWN_IDS = 4
@@ -70,6 +77,7 @@ def aspects_of(
         RNG: dict(stream_texts(state)),
         LOSS: {} if loss is None else {"": _number(_detached(loss))},
         LR: dict(_learning_rates(state)),
+        SCHEDULE: dict(_schedule_texts(state)),
         TRACKER: dict(_scaler_texts(state.scaler, "_growth_tracker")),
         SCALE: dict(_scaler_texts(state.scaler, "scale")),
         OPTIMIZER: {name: text_of(value) for name, value in optimizer_values(state)},
@@ -93,7 +101,9 @@ def text_of(value: Any) -> str:
         if value.numel() == 1:
             return f"{bits_of(value)} {str(value.dtype).removeprefix('torch.')}"
         return _digest(value)
-    return _number(value) if isinstance(value, float) else repr(value)
+    if isinstance(value, float):
+        return _number(value)
+    return _digest(value) if isinstance(value, (dict, list, tuple)) else repr(value)
 
 
 def bits_of(element: torch.Tensor) -> str:
@@ -117,10 +127,13 @@ def stream_texts(state: TrainingState) -> Iterator[tuple[str, str]]:
 
 
 def optimizer_values(state: TrainingState) -> Iterator[tuple[str, Any]]:
-    """Yield what the optimizers of a state remember, by key and parameter name."""
+    """Yield what the optimizers of a state remember: options, then by key and parameter name."""
     names = {id(parameter): name for name, parameter in state._named_parameters()}
     for label, optimizer in _labelled(state.optimizers):
         for number, group in enumerate(optimizer.param_groups):
+            for key, value in options_of(group).items():
+                if key != "lr":  # an aspect of its own
+                    yield f"{label}option {key} of group {number}", value
             for place, parameter in enumerate(group["params"]):
                 name = names.get(id(parameter), f"parameter {place} of group {number}")
                 for key, value in optimizer.state.get(parameter, {}).items():
@@ -142,6 +155,12 @@ def _learning_rates(state: TrainingState) -> Iterator[tuple[str, str]]:
             yield f"{label}of group {number}", text_of(group["lr"])
     for label, scheduler in _labelled(state.schedulers):
         yield f"{label}after so many steps", str(scheduler.last_epoch)
+
+
+def _schedule_texts(state: TrainingState) -> Iterator[tuple[str, str]]:
+    for label, scheduler in _labelled(state.schedulers):
+        for key, value in plain("scheduler", scheduler.state_dict()).items():
+            yield f"{label}'{key}'", text_of(value)
 
 
 def _scaler_texts(scaler: Any, key: str) -> Iterator[tuple[str, str]]:

@@ -6,30 +6,32 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from datacursor.errors import CheckpointError
+from datacursor.recovery.form import Each, require_form
 from datacursor.recovery.refusal import listed, refusal
 
 # Part of the persistent format; add, never change.
 STATE_VERSION = 1
-_KEYS = (
-    "model",
-    "optimizer",
-    "scheduler",
-    "scaler",
-    "sampler",
-    "loop",
-    "rng",
-    "extra",
-    "environment",
-    "gradients",
-)
+_FORM = {
+    "model": dict,
+    "optimizer": Each(dict),
+    "scheduler": Each(dict),
+    "scaler": dict | None,
+    "sampler": object,
+    "loop": dict | None,
+    "rng": dict,
+    "extra": dict,
+    "environment": Each(bool | int | str | list | None),
+    "gradients": dict,
+}
 
 
 def require_readable(state_dict: Mapping[str, Any]) -> None:
     """Raise unless this release knows the format and all its parts are there.
 
     Raises:
-        CheckpointError: It is of another version, or incomplete.
+        CheckpointError: It is of another version, incomplete or damaged.
     """
+    require_form("the training state", state_dict, Each(object))
     version = state_dict.get("version")
     if version != STATE_VERSION:
         raise CheckpointError(
@@ -40,9 +42,7 @@ def require_readable(state_dict: Mapping[str, Any]) -> None:
                 "read it with a release of datacursor that knows its format",
             )
         )
-    missing = [key for key in _KEYS if key not in state_dict]
-    if missing:
-        raise CheckpointError(f"checkpoint is incomplete: the training state lacks {missing}")
+    require_form("the training state", state_dict, _FORM)
 
 
 def require_same_names(

@@ -12,11 +12,14 @@ from typing import Any
 import torch
 
 from datacursor.errors import AssociationError, CheckpointError
+from datacursor.recovery.form import Each, require_form
 from datacursor.recovery.naming import Rename, rename_keys
 from datacursor.recovery.refusal import listed, refusal
 from datacursor.recovery.schema import require_same_parameter, schema_of
 
 Parameters = Mapping[str, torch.Tensor]
+
+_FORM = {"pending": int, "names": [str], "values": Each(torch.Tensor)}
 
 
 def hold_gradients(parameters: Parameters) -> bool:
@@ -61,10 +64,11 @@ def prepare_gradients(
         rename: Saved names to the run's.
 
     Raises:
-        CheckpointError: The sampler's state and the gradients are of different places.
+        CheckpointError: They are damaged, or the sampler's state is of another place.
         AssociationError: A name is unexpected, or a shape differs.
         PrecisionError: A dtype differs.
     """
+    require_form("gradients", saved, _FORM)
     if saved["pending"] != pending:
         raise CheckpointError(
             f"checkpoint contradicts itself: pending micro-batches\n  in its gradients: "

@@ -12,10 +12,12 @@ from typing import Any
 
 from datacursor.checks import MAX_COUNT, require_bool, require_choice, require_integer
 from datacursor.errors import CheckpointError, ConventionError
+from datacursor.recovery.form import Each, require_form
 from datacursor.recovery.refusal import refusal
 
 # Part of the persistent format; add, never change.
 CONVENTION_VERSION = 1
+_FORM = {"convention": Each(int | str)}
 _COUNTERS = ("attempted", "applied", "skipped", "samples", "tokens")
 
 
@@ -142,7 +144,8 @@ class LoopState:
                     "use the release of datacursor that wrote it",
                 )
             )
-        saved = state_dict.get("convention", {})
+        require_form("loop", state_dict, _FORM)
+        saved = state_dict["convention"]
         present = asdict(self.convention)
         for name in dict.fromkeys((*present, *saved)):
             if saved.get(name) != present.get(name):
@@ -163,6 +166,6 @@ class LoopState:
 
 def _counter(state_dict: Mapping[str, Any], name: str) -> int:
     value = state_dict.get(name)
-    if type(value) is not int or value < 0:
-        raise CheckpointError(f"loop counter {name!r} must be a whole number, got {value!r}")
+    if type(value) is not int or not 0 <= value < MAX_COUNT:
+        raise CheckpointError(f"loop counter {name!r} must be in [0, 2**63), got {value!r}")
     return value

@@ -17,6 +17,7 @@ import torch
 from datacursor.errors import CheckpointError, OptionError
 from datacursor.recovery.allowance import Allowance
 from datacursor.recovery.association import require_same_groups, require_same_order
+from datacursor.recovery.form import Each, require_form
 from datacursor.recovery.naming import ParameterNames, Rename, as_function, rename_keys
 from datacursor.recovery.options import class_name, merge_options, options_of, put_in_place
 from datacursor.recovery.plain import plain
@@ -30,7 +31,15 @@ from datacursor.recovery.schema import (
 
 # Part of the persistent format; add, never change.
 OPTIMIZER_VERSION = 1
-_PARTS = ("class", "groups", "parameters", "state", "shared", "masters")
+_SCHEMA = {"shape": [int], "dtype": str, "keys": Each((str, list | None))}
+_FORM = {
+    "class": str,
+    "groups": [{"names": [str], "options": dict}],
+    "parameters": Each(_SCHEMA),
+    "state": Each(dict),
+    "shared": dict,
+    "masters": Each(torch.Tensor),
+}
 
 
 @dataclass(frozen=True)
@@ -190,9 +199,7 @@ class OptimizerState:
                     "save it with OptimizerState, and read it with a release that knows its format",
                 )
             )
-        missing = [part for part in _PARTS if part not in state_dict]
-        if missing:
-            raise CheckpointError(f"checkpoint is incomplete: {self.label} lacks {missing}")
+        require_form(self.label, state_dict, _FORM)
         if state_dict["class"] != class_name(self.optimizer):
             raise OptionError(
                 refusal(

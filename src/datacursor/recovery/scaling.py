@@ -7,8 +7,11 @@ from typing import Any
 
 from datacursor.errors import CheckpointError, MidUpdateError, OptionError
 from datacursor.recovery.allowance import Allowance
+from datacursor.recovery.form import require_form
 from datacursor.recovery.refusal import refusal
 
+_SCALE, _TRACKER = "scale", "_growth_tracker"
+_MAX_TRACKER = 2**31 - 1  # it is an int32
 _OPTIONS = ("growth_factor", "backoff_factor", "growth_interval")
 
 
@@ -37,7 +40,7 @@ def prepare_scaler(
 
     Raises:
         OptionError: There is a scaler on one side only, or an option differs.
-        CheckpointError: The state is incomplete.
+        CheckpointError: The state is incomplete or damaged.
     """
     if (saved is None) != (not _is_active(scaler)):
         raise OptionError(
@@ -51,10 +54,14 @@ def prepare_scaler(
     if saved is None:
         return lambda: None
     present = scaler.state_dict()
-    missing = sorted(present.keys() - saved.keys())
-    if missing:
-        raise CheckpointError(f"checkpoint is incomplete: scaler lacks {missing}")
-    merged = dict(saved)
+    require_form("scaler", saved, dict.fromkeys(present, float | int))
+    # Also refuses a NaN; a scale that fell to zero, or grew without end, is a run's own affair.
+    if not saved[_SCALE] >= 0 or saved[_TRACKER] not in range(_MAX_TRACKER + 1):
+        raise CheckpointError(
+            "checkpoint is damaged: scale and growth tracker of the scaler must be at least 0, "
+            f"got {saved[_SCALE]!r} and {saved[_TRACKER]!r}"
+        )
+    merged = {**saved, _SCALE: float(saved[_SCALE])}
     for name in _OPTIONS:
         if saved[name] != present[name]:
             if not allowance.accepts(name):

@@ -18,14 +18,17 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from datacursor.errors import CheckpointError, ScheduleError
 from datacursor.recovery.allowance import Allowance
 from datacursor.recovery.digest import digest_tree
+from datacursor.recovery.form import require_form
 from datacursor.recovery.options import options_of
 from datacursor.recovery.plain import plain
 from datacursor.recovery.refusal import refusal
 
 _NUM_PREVIEWED = 8  # learning rates
-_PARTS = ("class", "lr", "next", "state")
+_FORM = {"class": str, "lr": list, "next": [list], "state": dict}
 # Beyond the end of a schedule a scheduler, or the table in a user's function, has no value.
 _AT_THE_END = (ArithmeticError, LookupError, ValueError)
+# What the arithmetic of a schedule comes to where its numbers are none.
+_UNFIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class ScheduleState:
@@ -59,7 +62,7 @@ class ScheduleState:
         groups = [options_of(group) for group in self.scheduler.optimizer.param_groups]
         return {
             "class": _class(self.scheduler),
-            "lr": [float(group["lr"]) for group in groups],
+            "lr": _rates(groups),
             "next": self._preview(self._shadow(groups)),
             "state": deepcopy(plain(self.label, self.scheduler.state_dict())),
         }
@@ -71,9 +74,7 @@ class ScheduleState:
             ScheduleError: It is another's.
             CheckpointError: It is incomplete.
         """
-        missing = [part for part in _PARTS if part not in saved]
-        if missing:
-            raise CheckpointError(f"checkpoint is incomplete: {self.label} lacks {missing}")
+        require_form(self.label, saved, _FORM)
         if saved["class"] != _class(self.scheduler):
             raise ScheduleError(
                 refusal(
@@ -83,9 +84,7 @@ class ScheduleState:
                     "build the scheduler of the saved run",
                 )
             )
-        lost = sorted(self.scheduler.state_dict().keys() - saved["state"].keys())
-        if lost:
-            raise CheckpointError(f"checkpoint is incomplete: state of {self.label} lacks {lost}")
+        require_form(f"state of {self.label}", saved["state"], _form_of(self.scheduler))
 
     def prepare(
         self,
@@ -102,15 +101,20 @@ class ScheduleState:
 
         Raises:
             ScheduleError: The learning rate restored, or one of the next ones, would differ.
+            CheckpointError: The state is damaged.
         """
         shadow = self._shadow(groups)
         state = _as_held(self.scheduler.state_dict(), saved["state"])
-        shadow.load_state_dict(deepcopy(state))
-        self._require_same_rates(
-            "lr after restore", saved["lr"], [float(group["lr"]) for group in groups], allowance
-        )
+        try:
+            shadow.load_state_dict(deepcopy(state))
+            present, rates = _rates(groups), self._preview(shadow)
+        except _UNFIT as error:
+            raise CheckpointError(
+                f"checkpoint is damaged: {self.label} cannot go on from its state: {error!r}"
+            ) from error
+        self._require_same_rates("lr after restore", saved["lr"], present, allowance)
         what = f"next {_NUM_PREVIEWED} learning rates"
-        self._require_same_rates(what, saved["next"], self._preview(shadow), allowance)
+        self._require_same_rates(what, saved["next"], rates, allowance)
         return lambda: self.scheduler.load_state_dict(deepcopy(state))
 
     def _require_same_rates(
@@ -155,8 +159,12 @@ class ScheduleState:
                         f"{self.label} cannot be previewed: {_class(self.scheduler)}.step() takes "
                         f"no step without arguments: {error}"
                     ) from error
-                rates.append([float(group["lr"]) for group in shadow.optimizer.param_groups])
+                rates.append(_rates(shadow.optimizer.param_groups))
         return rates
+
+
+def _rates(groups: Sequence[Mapping[str, Any]]) -> list[float]:
+    return [float(group["lr"]) for group in groups]
 
 
 def _as_held(held: Any, saved: Any) -> Any:
@@ -168,6 +176,13 @@ def _as_held(held: Any, saved: Any) -> Any:
     if isinstance(held, list) and isinstance(saved, list) and len(held) == len(saved):
         return [_as_held(one, other) for one, other in zip(held, saved, strict=True)]
     return saved
+
+
+def _form_of(scheduler: LRScheduler) -> dict[str, Any]:
+    """Return the form of a scheduler's state: its keys, and those of its parts."""
+    form: dict[str, Any] = dict.fromkeys(scheduler.state_dict(), object)
+    parts = _parts(scheduler)
+    return form | {"_schedulers": tuple(map(_form_of, parts))} if parts else form
 
 
 def _step(shadow: Any) -> None:

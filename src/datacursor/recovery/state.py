@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from datacursor.checks import require_bool, require_choice
-from datacursor.errors import CheckpointError, OptionError, ScheduleError
+from datacursor.errors import ArgumentError, CheckpointError, OptionError, ScheduleError
 from datacursor.recovery.allowance import Allowance
 from datacursor.recovery.claim import (
     RestoreReport,
@@ -83,7 +83,8 @@ class TrainingState:
             is saved and loaded, and not checked.
         loop: Counters of updates.
         rng: Random streams; None has the default ones of Python, NumPy, torch and the accelerator.
-        save_gradients: Save inside an update too, with the gradients of its micro-batches.
+        save_gradients: Save inside an update too, with the gradients of its micro-batches; a
+            `CursorSampler` counts these.
         environment: Whether another environment lowers the claim ("record") or is refused
             ("require").
         allow_changed: Names of differences to accept, as errors print them; the run's value counts.
@@ -102,6 +103,7 @@ class TrainingState:
 
     Raises:
         TypeError: A part is not what it must be.
+        ArgumentError: Gradients are to be saved, and no `CursorSampler` counts micro-batches.
         ScheduleError: A scheduler cannot be previewed, or drives an optimizer that is not here.
 
     Example:
@@ -138,6 +140,11 @@ class TrainingState:
         self._allow_changed = Allowance(allow_changed).names
         self._rename = rename
         self._cursor_sampler = cursor_sampler(sampler)
+        if self._saves_gradients and self._cursor_sampler is None:
+            raise ArgumentError(
+                "save_gradients needs sampler= to be a CursorSampler, which counts the "
+                f"micro-batches that wait for their update, got {sampler!r}"
+            )
         if sampler is not None:
             require_stateful("sampler", sampler)
         for name, part in extra_stateful.items():

@@ -12,6 +12,7 @@ import torch
 
 from datacursor.errors import ArgumentError, CheckpointError, RNGMismatchError
 from datacursor.recovery.allowance import Allowance
+from datacursor.recovery.form import Each, require_form
 from datacursor.recovery.generators import (
     LegacyNumpyStream,
     PythonStream,
@@ -24,6 +25,7 @@ from datacursor.recovery.refusal import refusal
 
 # Part of the persistent format; add, never change.
 RNG_VERSION = 1
+_FORM = {"streams": Each({"kind": str, "state": object})}
 _RESERVED = ("python", "numpy", "torch", "cuda", "xpu", "mps", "mtia")
 
 
@@ -91,9 +93,8 @@ class RNGState:
             raise RNGMismatchError(
                 refusal("rng: version", version, RNG_VERSION, "use the release that wrote it")
             )
-        saved = state_dict.get("streams")
-        if not isinstance(saved, Mapping):
-            raise CheckpointError("checkpoint is incomplete: rng lacks ['streams']")
+        require_form("rng", state_dict, _FORM)
+        saved = state_dict["streams"]
         streams = self._streams(saved)
         different = _differences(
             {name: entry["kind"] for name, entry in saved.items()},
@@ -135,7 +136,7 @@ class RNGState:
 def _require_intact(name: str, stream: Stream, state: object) -> None:
     try:
         stream.check(state)
-    except (KeyError, OverflowError, RuntimeError, TypeError, ValueError) as error:
+    except (LookupError, OverflowError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(f"the state of random stream {name!r} is damaged: {error}") from error
 
 

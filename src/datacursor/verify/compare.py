@@ -3,7 +3,7 @@
     claim     exactly equal                                        within rtol and atol
     samples   cursor, ids
     close     these, outcome, lr, scale, growth tracker            loss, model
-    bitwise   these, RNG, loss, optimizer, model
+    bitwise   these, RNG, loss, schedule, optimizer, model, extra
 
 Updates are compared in order, and within an update the causes before their effects.
 """
