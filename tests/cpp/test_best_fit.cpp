@@ -88,13 +88,13 @@ std::vector<GoldenCase> golden_cases() {
         } else if (keyword == "documents") {
             cases.back().documents = numbers_of(words);
         } else if (keyword == "key") {
-            cases.back().key = RowKey{.seed = tests::decimal(words.at(1)),
-                                      .epoch = tests::decimal(words.at(2)),
-                                      .window = tests::decimal(words.at(3))};
+            RowKey key{.seed = tests::decimal(words.at(1)),
+                       .epoch = tests::decimal(words.at(2)),
+                       .window = tests::decimal(words.at(3))};
             if (words.size() > 4) {
-                cases.back().key->cost_groups =
-                    static_cast<std::uint32_t>(tests::decimal(words.at(4)));
+                key.cost_groups = static_cast<std::uint32_t>(tests::decimal(words.at(4)));
             }
+            cases.back().key = key;
         } else if (keyword == "counts") {
             cases.back().counts = numbers_of(words);
         } else if (keyword == "row") {
