@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -261,6 +262,14 @@ def test_without_its_gradients_an_open_update_would_be_another() -> None:
     lost.weight.grad = None
     lost.run(2)
     assert lost.weight.item() == pytest.approx(0.825)
+
+
+def test_a_whole_update_that_has_not_stepped_is_not_saved() -> None:
+    run = Accumulating()
+    for batch in islice(run.loader, 4):
+        torch.autograd.backward(run.weight * (batch.float().mean() + 1) / 4)
+    with refusal(dc.MidUpdateError, "4 micro-batches", "accumulation_steps=4"):
+        run.state.state_dict()
 
 
 def test_an_open_update_is_not_saved_without_gradients() -> None:

@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-BINARY = getattr(os, "OBINARY", 0)  # Windows would translate line ends
+BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
 
 
 def make_directory(path: Path) -> None:

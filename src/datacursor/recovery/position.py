@@ -29,7 +29,8 @@ def count_pending(sampler: CursorSampler, parameters: Parameters, *, save_gradie
     Delivered batches that left no gradient are not pending: a restart delivers them again.
 
     Raises:
-        MidUpdateError: There are some, and gradients are not to be saved.
+        MidUpdateError: There are some, and gradients are not to be saved; or so many that
+            the update only waits for its step, which a restart would put off.
     """
     delivered = sampler.uncommitted.delivered
     num_open = sampler.cursor.pending if delivered is None else delivered
@@ -41,6 +42,13 @@ def count_pending(sampler: CursorSampler, parameters: Parameters, *, save_gradie
             f"an update is open: gradients of {cursor.pending} micro-batches are not in an update "
             f"yet, at {cursor}; save after its commit, clear gradients that no update will use, or "
             "pass save_gradients=True"
+        )
+    accumulation_steps = sampler._tracker.layout.accumulation_steps
+    if cursor.pending >= accumulation_steps:
+        raise MidUpdateError(
+            f"an update is whole and not committed: {cursor.pending} micro-batches are pending, "
+            f"with accumulation_steps={accumulation_steps}; save before its last micro-batch or "
+            "after its commit, or give the sampler the accumulation_steps of the loop"
         )
     return cursor.pending
 
