@@ -79,7 +79,7 @@ PYTHON_LAYERS = (
     {"verify.compare", "verify.launch"},
     {"verify.verdict"},
     {"verify.damage", "verify.harness"},
-    {"verify.picture", "verify.self_test"},
+    {"verify.picture", "verify.selftest"},
     {"plots"},
     {"demo"},
     {"demo.corpus", "demo.model", "demo.parameters", "demo.records", "demo.settings"},
@@ -121,7 +121,7 @@ NEED_TORCH = (
     | {"recovery.checkpoint", "recovery.ranks", "recovery.sharded", "recovery.tensor_tree"}
     | {"recovery.aspects", "recovery.trace"}
     | {f"verify.{name}" for name in ("compare", "damage", "harness", "launch", "log")}
-    | {f"verify.{name}" for name in ("picture", "self_test", "verdict")}
+    | {f"verify.{name}" for name in ("picture", "selftest", "verdict")}
     | {f"recovery.{name}" for name in ("digest", "extras", "generators", "gradients", "modules")}
     | {f"recovery.{name}" for name in ("naming", "optimizer", "options", "plain", "position")}
     | {f"recovery.{name}" for name in ("protect", "schedule", "schema", "state", "streams")}

@@ -13,7 +13,7 @@ from datacursor.recovery.state import TrainingState, register_load_post_hook
 from datacursor.verify.compare import BITWISE, CLOSE, SAMPLES, Tolerance
 from datacursor.verify.damage import DAMAGES
 from datacursor.verify.harness import Harness, Kill, Question
-from datacursor.verify.self_test import judge_with_faults
+from datacursor.verify.selftest import judge_with_faults
 from datacursor.verify.verdict import difference_lines, lines_of
 
 if TYPE_CHECKING:

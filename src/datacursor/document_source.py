@@ -17,21 +17,16 @@ class DocumentSource(ABC):
 
     A subclass defines `documents`, and `fingerprint` if it can. The source is read in the process
     of the sampler, which plans the rows, and again in every worker, which gathers them; so a
-    source must be picklable where workers are spawned.
+    source must be picklable where workers are spawned. Give it to `PackedSampler` with
+    packing="best_fit" and window_documents.
 
     Example:
         >>> class Squares(DocumentSource):
         ...     def documents(self, epoch, first, count):
         ...         stop = min(first + count, 100)  # an epoch has 100 documents
         ...         return [[number] * (number % 7) for number in range(first, stop)]
-        >>> from datacursor import CursorLoader, PackedSampler
-        >>> rows = PackedSampler(
-        ...     Squares(), seq_len=8, batch_size=2, packing="best_fit", long_documents="split",
-        ...     window_documents=32,
-        ... )
-        >>> batch = next(iter(CursorLoader(rows.dataset, sampler=rows)))
-        >>> batch["input_ids"].shape
-        torch.Size([2, 8])
+        >>> Squares().documents(0, 8, 2)
+        [[8], [9, 9]]
     """
 
     @abstractmethod

@@ -96,7 +96,7 @@ def _numbers(text: str) -> list[int]:
 
 def _run(options: argparse.Namespace) -> int:
     _check(options)
-    from datacursor.verify.self_test import judge_with_faults
+    from datacursor.verify.selftest import judge_with_faults
 
     with _directory(options.keep) as name:
         harness = _harness(options, Path(name).resolve())
