@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -56,6 +57,49 @@ class RowIndex(int):
     def __repr__(self) -> str:
         padding = ", is_padding=True" if self.is_padding else ""
         return f"RowIndex({int(self)}, epoch={self.epoch}, spans={self.spans.tolist()}{padding})"
+
+
+class RowIndices(Sequence[RowIndex]):
+    """`RowIndex` objects of consecutive rows, made only when somebody looks at one.
+
+    Attributes:
+        first: The number of the first row.
+        epoch: Pass over the data.
+        spans: Of all the rows, int64 [m, 3].
+        row_offsets: Row r holds spans[row_offsets[r] : row_offsets[r + 1]]; int64 [n + 1], from 0.
+    """
+
+    __slots__ = ("epoch", "first", "row_offsets", "spans")
+
+    def __init__(
+        self, first: int, epoch: int, spans: NDArray[np.int64], row_offsets: NDArray[np.int64]
+    ) -> None:
+        """Take the values as they are."""
+        self.first = first
+        self.epoch = epoch
+        self.spans = spans
+        self.row_offsets = row_offsets
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.row_offsets) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> RowIndex: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[RowIndex]: ...
+
+    def __getitem__(self, place: int | slice) -> RowIndex | list[RowIndex]:
+        """Return one row, or a list of some."""
+        places = range(len(self))[place]
+        if isinstance(places, range):
+            return [self._row(number) for number in places]
+        return self._row(places)
+
+    def _row(self, place: int) -> RowIndex:
+        spans = self.spans[self.row_offsets[place] : self.row_offsets[place + 1]]
+        return RowIndex(self.first + place, self.epoch, spans)
 
 
 def _row_index(row: int, epoch: int, spans: bytes, marks: dict[str, Any]) -> RowIndex:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
@@ -59,7 +59,7 @@ class Session:
         self._look = partial(moves.reach_of, start, contributions, layout)
         self._stretches = moves.stretches_of(start, layout, self._look(1))
         self._num_begun = 0  # stretches
-        self._kept: deque[list[int]] | None = deque() if layout.num_replicas > 1 else None
+        self._kept: deque[Sequence[int]] | None = deque() if layout.num_replicas > 1 else None
         self._ended_by: str | None = None
         self._count()
 
@@ -111,7 +111,7 @@ class Session:
         self._num_begun += 1
         return self._stretches[self._num_begun - 1]
 
-    def record(self, batch: list[int]) -> None:
+    def record(self, batch: Sequence[int]) -> None:
         """Count a micro-batch as issued; where there are several ranks, keep what it holds."""
         self.issued += 1
         if self._kept is not None:
@@ -169,9 +169,8 @@ class Session:
         given = self.issued if self.delivered is None else self.delivered
         return self.committed < given and self.has_all(given)
 
-    def ends_update(self, micro_batch: int) -> bool:
-        """Whether a micro-batch fills an update begun at the last commit, or ends its stretch."""
-        first = self.committed + self.undecided
+    def ends_update(self, micro_batch: int, first: int) -> bool:
+        """Whether a micro-batch fills an update begun with `first`, or ends its stretch."""
         count = micro_batch + 1 - first
         if count >= self._layout.accumulation_steps:
             return True
