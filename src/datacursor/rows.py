@@ -189,7 +189,7 @@ class RowDataset(Dataset[Batch]):
             batch[name] = batch[name].view(-1)
         return dict(batch)
 
-    def __getitems__(self, rows: list[RowIndex]) -> list[RowBatch]:
+    def __getitems__(self, rows: Sequence[RowIndex]) -> list[RowBatch]:
         """Return the batch of these rows, collated, in a list of one for torch's collate.
 
         Raises:
