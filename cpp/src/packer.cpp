@@ -52,6 +52,104 @@ void check_concat(std::int64_t seq_len, std::size_t num_documents, const ConcatS
     }
 }
 
+// -- cut_rows --------------------------------------------------------------------
+
+// Rows looked up side by side, so that their cache misses overlap.
+constexpr std::size_t kRows = 32;
+constexpr std::int64_t kMaxAhead = 64;     // documents fetched ahead of a stride
+constexpr std::int64_t kFewDocuments = 4;  // and of a row
+
+void check_cut(const LengthIndex& index, std::span<const std::int64_t> totals, std::int64_t stride,
+               std::span<const std::int64_t> ranges, std::size_t num_rows) {
+    const std::int64_t num_documents = index.num_documents();
+    if (stride < 1 || std::ssize(totals) != (num_documents - 1) / stride + 1) {
+        throw_argument("totals must have an entry for every stride=" + std::to_string(stride) +
+                       " of " + std::to_string(num_documents) + " documents, got " +
+                       std::to_string(totals.size()));
+    }
+    if (ranges.size() != 2 * num_rows) {
+        throw_argument("row_ends must have one entry for each of " +
+                       std::to_string(ranges.size() / 2) + " ranges, got " +
+                       std::to_string(num_rows));
+    }
+}
+
+void check_ranges(std::span<const std::int64_t> ranges, std::size_t first_row,
+                  std::int64_t num_tokens) {
+    for (std::size_t i = 0; i < ranges.size(); i += 2) {
+        const std::int64_t begin = ranges[i];
+        const std::int64_t end = ranges[i + 1];
+        if (begin < 0 || begin >= end || end > num_tokens) {
+            throw_argument("ranges[" + std::to_string(first_row + i / 2) +
+                           "] must have 0 <= begin < end <= " + std::to_string(num_tokens) +
+                           ", got begin=" + std::to_string(begin) +
+                           " and end=" + std::to_string(end));
+        }
+    }
+}
+
+// Counts the totals up to each range's begin: the entry of the first document that may
+// hold its first token. Binary searches in step and without branches.
+void find_entries(std::span<const std::int64_t> totals, std::span<const std::int64_t> ranges,
+                  std::span<std::size_t> entries) {
+    std::ranges::fill(entries, 0U);
+    const std::size_t num_rows = ranges.size() / 2;
+    for (std::size_t rest = totals.size(); rest > 0;) {
+        const std::size_t half = (rest + 1) / 2;
+        for (std::size_t i = 0; i < num_rows; ++i) {
+            const bool is_before = totals[entries[i] + half - 1] <= ranges[2 * i];
+            entries[i] += half * static_cast<std::size_t>(is_before);
+        }
+        rest -= half;
+    }
+}
+
+struct RowCutter {
+    const LengthIndex& index;
+    const LengthRule& rule;
+    std::span<const std::int64_t> totals;
+    std::span<std::int64_t> spans;
+    std::size_t num_spans = 0;
+
+    // Cuts out the tokens [begin, end), looked for from an entry's first document on.
+    void cut(std::size_t entry, std::int64_t stride, std::int64_t begin, std::int64_t end) {
+        const std::int64_t before = entry > 0 ? totals[entry - 1] : 0;
+        if (before < 0) {
+            throw_argument("totals must not be negative, got " + std::to_string(before));
+        }
+        std::int64_t skip = begin - before;  // tokens until the row begins
+        std::int64_t rest = end - before;    // and until it ends
+        const auto visit = [&](std::int64_t document, std::int64_t real_length) {
+            const std::int64_t length = rule(real_length);
+            if (skip < length) {
+                add(document, skip, std::min(length, rest));
+                skip = 0;
+            } else {
+                skip -= length;
+            }
+            if (length >= rest) {
+                return false;
+            }
+            rest -= length;
+            return true;
+        };
+        if (!index.visit_from(static_cast<std::int64_t>(entry) * stride, visit)) {
+            throw_argument("totals must be those of the documents, which lack " +
+                           std::to_string(rest) + " tokens");
+        }
+    }
+
+    void add(std::int64_t document, std::int64_t start, std::int64_t stop) {
+        if (3 * num_spans + 2 < spans.size()) {
+            std::int64_t* span = &spans[3 * num_spans];
+            span[0] = document;
+            span[1] = start;
+            span[2] = stop;
+        }
+        ++num_spans;
+    }
+};
+
 }  // namespace
 
 ConcatProgress pack_concat(const LengthIndex& index, const LengthRule& rule, std::int64_t seq_len,
@@ -145,46 +243,24 @@ std::size_t cut_rows(const LengthIndex& index, const LengthRule& rule,
                      std::span<const std::int64_t> totals, std::int64_t stride,
                      std::span<const std::int64_t> ranges, std::span<std::int64_t> spans,
                      std::span<std::int64_t> row_ends) {
-    const std::int64_t num_documents = index.num_documents();
-    if (stride < 1 || std::ssize(totals) != (num_documents - 1) / stride + 1) {
-        throw_argument("totals must have an entry for every stride=" + std::to_string(stride) +
-                       " of " + std::to_string(num_documents) + " documents, got " +
-                       std::to_string(totals.size()));
-    }
-    if (ranges.size() != 2 * row_ends.size()) {
-        throw_argument("row_ends must have one entry for each of " +
-                       std::to_string(ranges.size() / 2) + " ranges, got " +
-                       std::to_string(row_ends.size()));
-    }
-    std::size_t num_spans = 0;
-    for (std::size_t row = 0; row < row_ends.size(); ++row) {
-        const std::int64_t begin = ranges[2 * row];
-        const std::int64_t end = ranges[2 * row + 1];
-        if (begin < 0 || begin >= end || end > totals.back()) {
-            throw_argument("ranges[" + std::to_string(row) + "] must have 0 <= begin < end <= " +
-                           std::to_string(totals.back()) + ", got begin=" + std::to_string(begin) +
-                           " and end=" + std::to_string(end));
+    check_cut(index, totals, stride, ranges, row_ends.size());
+    RowCutter cutter{.index = index, .rule = rule, .totals = totals, .spans = spans};
+    std::array<std::size_t, kRows> entries;
+    const std::int64_t ahead = std::min(stride, kMaxAhead) + kFewDocuments;
+    for (std::size_t first = 0; first < row_ends.size(); first += kRows) {
+        const std::size_t count = std::min(kRows, row_ends.size() - first);
+        const auto rows = ranges.subspan(2 * first, 2 * count);
+        check_ranges(rows, first, totals.back());
+        find_entries(totals, rows, entries);
+        for (std::size_t i = 0; i < count; ++i) {
+            index.prefetch(static_cast<std::int64_t>(entries[i]) * stride, ahead);
         }
-        // The entry of the first document that may hold the first token.
-        const auto entry = std::ranges::upper_bound(totals, begin) - totals.begin();
-        std::int64_t token = entry > 0 ? totals[static_cast<std::size_t>(entry - 1)] : 0;
-        for (std::int64_t document = entry * stride; token < end; ++document) {
-            const DocumentBounds bounds = index.bounds(document);
-            const std::int64_t length = rule(bounds.end - bounds.begin);
-            const std::int64_t start = std::max<std::int64_t>(begin - token, 0);
-            if (start < length) {
-                if (3 * num_spans + 2 < spans.size()) {
-                    spans[3 * num_spans] = document;
-                    spans[3 * num_spans + 1] = start;
-                    spans[3 * num_spans + 2] = std::min(length, end - token);
-                }
-                ++num_spans;
-            }
-            token += length;
+        for (std::size_t i = 0; i < count; ++i) {
+            cutter.cut(entries[i], stride, rows[2 * i], rows[2 * i + 1]);
+            row_ends[first + i] = static_cast<std::int64_t>(cutter.num_spans);
         }
-        row_ends[row] = static_cast<std::int64_t>(num_spans);
     }
-    return num_spans;
+    return cutter.num_spans;
 }
 
 }  // namespace datacursor

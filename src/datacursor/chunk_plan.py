@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
 
 _STATS_ROWS = 4096
-_STRIDE = 32  # documents an entry of the skip table: every row is looked up, not one a run
+_ROWS_PER_ENTRY = 8  # of the skip table: every row is looked up, not one a run
+_MAX_STRIDE = 32  # documents an entry
 
 
 class ChunkPlan(RowPlan):
@@ -135,4 +136,5 @@ class ChunkPlan(RowPlan):
     @cached_property
     def _table(self) -> SkipTable:
         order = Sequential(self.stream.order.num_samples)
-        return SkipTable(self.stream.lengths, order, 0, stride=_STRIDE)
+        stride = min(max(_ROWS_PER_ENTRY * self.seq_len // self.stream.mean_length, 1), _MAX_STRIDE)
+        return SkipTable(self.stream.lengths, order, 0, stride=stride)

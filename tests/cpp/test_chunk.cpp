@@ -1,8 +1,11 @@
 #include "datacursor/chunk.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <numeric>
+#include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +17,6 @@ namespace {
 
 using namespace datacursor;
 using Numbers = std::vector<std::int64_t>;
-
-constexpr std::int64_t kStride = 2;
 
 // One case of the golden file.
 struct GoldenCase {
@@ -65,16 +66,17 @@ std::vector<GoldenCase> golden_cases() {
 }
 
 // Cuts rows [ranges[2 r], ranges[2 r + 1]) out of documents of these lengths.
-std::vector<Numbers> cut(const Numbers& lengths, const LengthRule& rule, const Numbers& ranges) {
+std::vector<Numbers> cut(const Numbers& lengths, const LengthRule& rule, const Numbers& ranges,
+                         std::int64_t stride = 2) {
     const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
     Numbers documents(lengths.size());
     std::iota(documents.begin(), documents.end(), 0);
-    Numbers totals((documents.size() + kStride - 1) / kStride);
-    count_tokens(index, rule, documents, kStride, 0, totals);
+    Numbers totals((documents.size() - 1) / static_cast<std::size_t>(stride) + 1);
+    count_tokens(index, rule, documents, stride, 0, totals);
     Numbers row_ends(ranges.size() / 2);
-    const std::size_t num_spans = cut_rows(index, rule, totals, kStride, ranges, {}, row_ends);
+    const std::size_t num_spans = cut_rows(index, rule, totals, stride, ranges, {}, row_ends);
     Numbers spans(3 * num_spans);
-    BOOST_TEST(cut_rows(index, rule, totals, kStride, ranges, spans, row_ends) == num_spans);
+    BOOST_TEST(cut_rows(index, rule, totals, stride, ranges, spans, row_ends) == num_spans);
     std::vector<Numbers> rows;
     std::int64_t first = 0;
     for (const std::int64_t end : row_ends) {
@@ -127,6 +129,89 @@ BOOST_AUTO_TEST_CASE(rows_may_overlap_and_come_in_any_order) {
     BOOST_CHECK(rows == expected);
 }
 
+std::int64_t drawn_below(std::int64_t limit, std::mt19937& random) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
+}
+
+// Lengths of many kinds: short, mostly empty, long; one giant; none but empty ones around it.
+std::vector<Numbers> lengths_of_many_kinds() {
+    std::mt19937 random(1);
+    const auto drawn = [&](std::int64_t longest, std::int64_t empty_in_ten) {
+        Numbers lengths(300);
+        for (std::int64_t& length : lengths) {
+            const bool is_empty = drawn_below(10, random) < empty_in_ten;
+            length = is_empty ? 0 : drawn_below(longest + 1, random);
+        }
+        return lengths;
+    };
+    std::vector<Numbers> kinds{drawn(9, 0), drawn(5, 9), drawn(1000, 3), Numbers(300, 1)};
+    kinds.emplace_back(300, 0).at(151) = 5000;
+    kinds.push_back({7});
+    return kinds;
+}
+
+// Rows as they are defined: one document after the other, token numbers counted from 0.
+std::vector<Numbers> cut_simply(const Numbers& lengths, const LengthRule& rule,
+                                const Numbers& ranges) {
+    std::vector<Numbers> rows;
+    for (std::size_t i = 0; i < ranges.size(); i += 2) {
+        Numbers& row = rows.emplace_back();
+        std::int64_t token = 0;
+        for (std::size_t d = 0; d < lengths.size(); ++d) {
+            const std::int64_t length = rule(lengths[d]);
+            const std::int64_t start = std::max(ranges[i] - token, std::int64_t{0});
+            const std::int64_t stop = std::min(ranges[i + 1] - token, length);
+            if (start < stop) {
+                row.insert(row.end(), {static_cast<std::int64_t>(d), start, stop});
+            }
+            token += length;
+        }
+    }
+    return rows;
+}
+
+BOOST_AUTO_TEST_CASE(any_rows_of_any_lengths_are_those_of_the_definition) {
+    for (const Numbers& lengths : lengths_of_many_kinds()) {
+        for (const LengthRule& rule : {LengthRule(0, false), LengthRule(2, false), {1, true}}) {
+            std::int64_t num_tokens = 0;
+            for (const std::int64_t length : lengths) {
+                num_tokens += rule(length);
+            }
+            std::mt19937 random(2);
+            Numbers ranges;  // more than are looked up side by side, and of any length
+            for (int row = 0; row < 100; ++row) {
+                const std::int64_t begin = drawn_below(num_tokens, random);
+                const std::int64_t room = std::min<std::int64_t>(num_tokens - begin, 50);
+                ranges.insert(ranges.end(), {begin, begin + 1 + drawn_below(room, random)});
+            }
+            const std::vector<Numbers> expected = cut_simply(lengths, rule, ranges);
+            for (const std::int64_t stride : {1, 2, 7, 32, 100, 1000}) {
+                BOOST_CHECK(cut(lengths, rule, ranges, stride) == expected);
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(rows_cross_shards_of_any_type) {
+    const std::vector<std::uint32_t> offsets{3, 5, 5, 9};
+    const std::vector<std::int32_t> none;
+    const Numbers lengths{4, 1, 0};
+    const std::span<const std::uint32_t> all(offsets);
+    const LengthIndex index(
+        {OffsetSpans<std::int32_t>{.begins = {}, .ends = std::span(none)},
+         OffsetSpans<std::uint32_t>{.begins = all.first(3), .ends = all.subspan(1)},
+         OffsetSpans<std::int32_t>{.begins = {}, .ends = std::span(none)},
+         OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
+    Numbers spans(15);
+    Numbers row_ends(2);
+    const Numbers ranges{1, 8, 10, 11};
+    BOOST_TEST(cut_rows(index, {0, false}, Numbers{10, 11}, 4, ranges, spans, row_ends) == 4);
+    spans.resize(12);
+    BOOST_TEST(spans == Numbers({0, 1, 2, 2, 0, 4, 3, 0, 2, 4, 0, 1}),
+               boost::test_tools::per_element());
+    BOOST_TEST(row_ends == Numbers({3, 4}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(too_few_spans_are_filled_and_all_counted) {
     const Numbers lengths{1, 1, 1, 1};
     const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
@@ -154,6 +239,9 @@ BOOST_AUTO_TEST_CASE(ranges_that_cannot_be_cut_are_refused) {
     refused("stride=0", {5}, 0, {0, 1});
     refused("got 2", {3, 5}, 2, {0, 1});
     refused("row_ends", {5}, 2, {0, 1, 1, 2});
+    refused("lack 3 tokens", {8}, 2, {4, 8});
+    refused("not be negative, got -4", {-4, 5}, 1, {0, 1});
+    refused("end=9", {9, 5}, 1, {3, 9});
 }
 
 BOOST_AUTO_TEST_SUITE_END()
