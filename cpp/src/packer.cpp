@@ -60,44 +60,57 @@ constexpr std::int64_t kMaxAhead = 64;     // documents fetched ahead of a strid
 constexpr std::int64_t kFewDocuments = 4;  // and of a row
 
 void check_cut(const LengthIndex& index, std::span<const std::int64_t> totals, std::int64_t stride,
-               std::span<const std::int64_t> ranges, std::size_t num_rows) {
+               const RowCut& cut, std::size_t num_rows, std::size_t num_ends) {
     const std::int64_t num_documents = index.num_documents();
     if (stride < 1 || std::ssize(totals) != (num_documents - 1) / stride + 1) {
         throw_argument("totals must have an entry for every stride=" + std::to_string(stride) +
                        " of " + std::to_string(num_documents) + " documents, got " +
                        std::to_string(totals.size()));
     }
-    if (ranges.size() != 2 * num_rows) {
-        throw_argument("row_ends must have one entry for each of " +
-                       std::to_string(ranges.size() / 2) + " ranges, got " +
-                       std::to_string(num_rows));
+    if (cut.seq_len < 1 || cut.first_token <= -cut.seq_len) {
+        throw_argument(
+            "seq_len must be at least 1 and first_token more than -seq_len, got seq_len=" +
+            std::to_string(cut.seq_len) + " and first_token=" + std::to_string(cut.first_token));
+    }
+    if (num_ends != num_rows) {
+        throw_argument("row_ends must have one entry for each of " + std::to_string(num_rows) +
+                       " rows, got " + std::to_string(num_ends));
     }
 }
 
-void check_ranges(std::span<const std::int64_t> ranges, std::size_t first_row,
-                  std::int64_t num_tokens) {
-    for (std::size_t i = 0; i < ranges.size(); i += 2) {
-        const std::int64_t begin = ranges[i];
-        const std::int64_t end = ranges[i + 1];
-        if (begin < 0 || begin >= end || end > num_tokens) {
-            throw_argument("ranges[" + std::to_string(first_row + i / 2) +
-                           "] must have 0 <= begin < end <= " + std::to_string(num_tokens) +
-                           ", got begin=" + std::to_string(begin) +
-                           " and end=" + std::to_string(end));
-        }
+struct TokenRange {
+    std::int64_t begin;
+    std::int64_t end;
+};
+
+// Returns the tokens of a row. In unsigned numbers, which hold what 2^63 - 1 less a negative
+// first token is.
+TokenRange range_of(const RowCut& cut, std::int64_t row, std::int64_t num_tokens) {
+    const auto first = static_cast<std::uint64_t>(cut.first_token);
+    const auto seq_len = static_cast<std::uint64_t>(cut.seq_len);
+    const std::uint64_t num_from_first = static_cast<std::uint64_t>(num_tokens) - first;
+    const bool has_rows = num_tokens > std::max<std::int64_t>(cut.first_token, 0);
+    const std::uint64_t num_rows = has_rows ? (num_from_first - 1) / seq_len + 1 : 0;
+    if (static_cast<std::uint64_t>(row) >= num_rows) {
+        throw_argument("row must be in [0, " + std::to_string(num_rows) +
+                       "), got row=" + std::to_string(row));
     }
+    const std::uint64_t skipped = static_cast<std::uint64_t>(row) * seq_len;
+    const std::uint64_t taken = std::min(num_from_first - skipped, seq_len);
+    const auto begin = static_cast<std::int64_t>(first + skipped);
+    const auto end = static_cast<std::int64_t>(first + skipped + taken);
+    return {.begin = std::max<std::int64_t>(begin, 0), .end = end};
 }
 
 // Counts the totals up to each range's begin: the entry of the first document that may
 // hold its first token. Binary searches in step and without branches.
-void find_entries(std::span<const std::int64_t> totals, std::span<const std::int64_t> ranges,
+void find_entries(std::span<const std::int64_t> totals, std::span<const TokenRange> ranges,
                   std::span<std::size_t> entries) {
     std::ranges::fill(entries, 0U);
-    const std::size_t num_rows = ranges.size() / 2;
     for (std::size_t rest = totals.size(); rest > 0;) {
         const std::size_t half = (rest + 1) / 2;
-        for (std::size_t i = 0; i < num_rows; ++i) {
-            const bool is_before = totals[entries[i] + half - 1] <= ranges[2 * i];
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            const bool is_before = totals[entries[i] + half - 1] <= ranges[i].begin;
             entries[i] += half * static_cast<std::size_t>(is_before);
         }
         rest -= half;
@@ -111,14 +124,14 @@ struct RowCutter {
     std::span<std::int64_t> spans;
     std::size_t num_spans = 0;
 
-    // Cuts out the tokens [begin, end), looked for from an entry's first document on.
-    void cut(std::size_t entry, std::int64_t stride, std::int64_t begin, std::int64_t end) {
+    // Cuts out a range of tokens, looked for from an entry's first document on.
+    void cut(std::size_t entry, std::int64_t stride, const TokenRange& range) {
         const std::int64_t before = entry > 0 ? totals[entry - 1] : 0;
         if (before < 0) {
             throw_argument("totals must not be negative, got " + std::to_string(before));
         }
-        std::int64_t skip = begin - before;  // tokens until the row begins
-        std::int64_t rest = end - before;    // and until it ends
+        std::int64_t skip = range.begin - before;  // tokens until the row begins
+        std::int64_t rest = range.end - before;    // and until it ends
         const auto visit = [&](std::int64_t document, std::int64_t real_length) {
             const std::int64_t length = rule(real_length);
             if (skip < length) {
@@ -240,23 +253,25 @@ TokenPlace locate_token(const LengthIndex& index, const LengthRule& rule,
 }
 
 std::size_t cut_rows(const LengthIndex& index, const LengthRule& rule,
-                     std::span<const std::int64_t> totals, std::int64_t stride,
-                     std::span<const std::int64_t> ranges, std::span<std::int64_t> spans,
+                     std::span<const std::int64_t> totals, std::int64_t stride, const RowCut& cut,
+                     std::span<const std::int64_t> rows, std::span<std::int64_t> spans,
                      std::span<std::int64_t> row_ends) {
-    check_cut(index, totals, stride, ranges, row_ends.size());
+    check_cut(index, totals, stride, cut, rows.size(), row_ends.size());
     RowCutter cutter{.index = index, .rule = rule, .totals = totals, .spans = spans};
+    std::array<TokenRange, kRows> buffer;
     std::array<std::size_t, kRows> entries;
     const std::int64_t ahead = std::min(stride, kMaxAhead) + kFewDocuments;
-    for (std::size_t first = 0; first < row_ends.size(); first += kRows) {
-        const std::size_t count = std::min(kRows, row_ends.size() - first);
-        const auto rows = ranges.subspan(2 * first, 2 * count);
-        check_ranges(rows, first, totals.back());
-        find_entries(totals, rows, entries);
-        for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t first = 0; first < rows.size(); first += kRows) {
+        const auto ranges = std::span(buffer).first(std::min(kRows, rows.size() - first));
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            ranges[i] = range_of(cut, rows[first + i], totals.back());
+        }
+        find_entries(totals, ranges, entries);
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
             index.prefetch(static_cast<std::int64_t>(entries[i]) * stride, ahead);
         }
-        for (std::size_t i = 0; i < count; ++i) {
-            cutter.cut(entries[i], stride, rows[2 * i], rows[2 * i + 1]);
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            cutter.cut(entries[i], stride, ranges[i]);
             row_ends[first + i] = static_cast<std::int64_t>(cutter.num_spans);
         }
     }

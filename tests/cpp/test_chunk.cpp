@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <span>
@@ -65,18 +66,18 @@ std::vector<GoldenCase> golden_cases() {
     return cases;
 }
 
-// Cuts rows [ranges[2 r], ranges[2 r + 1]) out of documents of these lengths.
-std::vector<Numbers> cut(const Numbers& lengths, const LengthRule& rule, const Numbers& ranges,
-                         std::int64_t stride = 2) {
+// Cuts rows out of documents of these lengths.
+std::vector<Numbers> cut(const Numbers& lengths, const LengthRule& rule, const RowCut& at,
+                         const Numbers& numbers, std::int64_t stride = 2) {
     const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
     Numbers documents(lengths.size());
     std::iota(documents.begin(), documents.end(), 0);
     Numbers totals((documents.size() - 1) / static_cast<std::size_t>(stride) + 1);
     count_tokens(index, rule, documents, stride, 0, totals);
-    Numbers row_ends(ranges.size() / 2);
-    const std::size_t num_spans = cut_rows(index, rule, totals, stride, ranges, {}, row_ends);
+    Numbers row_ends(numbers.size());
+    const std::size_t num_spans = cut_rows(index, rule, totals, stride, at, numbers, {}, row_ends);
     Numbers spans(3 * num_spans);
-    BOOST_TEST(cut_rows(index, rule, totals, stride, ranges, spans, row_ends) == num_spans);
+    BOOST_TEST(cut_rows(index, rule, totals, stride, at, numbers, spans, row_ends) == num_spans);
     std::vector<Numbers> rows;
     std::int64_t first = 0;
     for (const std::int64_t end : row_ends) {
@@ -110,22 +111,25 @@ BOOST_AUTO_TEST_CASE(known_rows) {
             }
             Numbers order(num_rows);
             chunk_rows(golden.seed, golden.epoch, num_rows).fill(0, order);
-            Numbers ranges;
-            for (const std::int64_t row : order) {
-                ranges.push_back(golden.edges[static_cast<std::size_t>(row)]);
-                ranges.push_back(golden.edges[static_cast<std::size_t>(row) + 1]);
+            const auto seq_len = static_cast<std::uint64_t>(golden.seq_len);
+            RowCut at{.first_token =
+                          static_cast<std::int64_t>(chunk_cut(golden.seed, golden.epoch, seq_len)),
+                      .seq_len = golden.seq_len};
+            if (golden.pad_tail && at.first_token > 0) {
+                at.first_token -= golden.seq_len;
             }
             const LengthRule rule(golden.num_virtual, golden.keep_empty);
-            BOOST_CHECK(cut(golden.lengths, rule, ranges) == golden.rows);
+            BOOST_CHECK(cut(golden.lengths, rule, at, order) == golden.rows);
         }
     }
 }
 
-BOOST_AUTO_TEST_CASE(rows_may_overlap_and_come_in_any_order) {
+BOOST_AUTO_TEST_CASE(rows_may_repeat_and_come_in_any_order) {
     const Numbers lengths{3, 0, 2, 0, 0, 5};
-    const std::vector<Numbers> rows = cut(lengths, {0, false}, {5, 10, 0, 10, 2, 4, 3, 5});
+    const std::vector<Numbers> rows =
+        cut(lengths, {0, false}, {.first_token = -2, .seq_len = 4}, {2, 0, 1, 2});
     const std::vector<Numbers> expected{
-        {5, 0, 5}, {0, 0, 3, 2, 0, 2, 5, 0, 5}, {0, 2, 3, 2, 0, 1}, {2, 0, 2}};
+        {5, 1, 5}, {0, 0, 2}, {0, 2, 3, 2, 0, 2, 5, 0, 1}, {5, 1, 5}};
     BOOST_CHECK(rows == expected);
 }
 
@@ -151,16 +155,17 @@ std::vector<Numbers> lengths_of_many_kinds() {
 }
 
 // Rows as they are defined: one document after the other, token numbers counted from 0.
-std::vector<Numbers> cut_simply(const Numbers& lengths, const LengthRule& rule,
-                                const Numbers& ranges) {
+std::vector<Numbers> cut_simply(const Numbers& lengths, const LengthRule& rule, const RowCut& at,
+                                const Numbers& numbers) {
     std::vector<Numbers> rows;
-    for (std::size_t i = 0; i < ranges.size(); i += 2) {
+    for (const std::int64_t number : numbers) {
+        const std::int64_t begin = at.first_token + number * at.seq_len;
         Numbers& row = rows.emplace_back();
         std::int64_t token = 0;
         for (std::size_t d = 0; d < lengths.size(); ++d) {
             const std::int64_t length = rule(lengths[d]);
-            const std::int64_t start = std::max(ranges[i] - token, std::int64_t{0});
-            const std::int64_t stop = std::min(ranges[i + 1] - token, length);
+            const std::int64_t start = std::max(begin - token, std::int64_t{0});
+            const std::int64_t stop = std::min(begin + at.seq_len - token, length);
             if (start < stop) {
                 row.insert(row.end(), {static_cast<std::int64_t>(d), start, stop});
             }
@@ -171,22 +176,25 @@ std::vector<Numbers> cut_simply(const Numbers& lengths, const LengthRule& rule,
 }
 
 BOOST_AUTO_TEST_CASE(any_rows_of_any_lengths_are_those_of_the_definition) {
+    std::mt19937 random(2);
     for (const Numbers& lengths : lengths_of_many_kinds()) {
         for (const LengthRule& rule : {LengthRule(0, false), LengthRule(2, false), {1, true}}) {
             std::int64_t num_tokens = 0;
             for (const std::int64_t length : lengths) {
                 num_tokens += rule(length);
             }
-            std::mt19937 random(2);
-            Numbers ranges;  // more than are looked up side by side, and of any length
-            for (int row = 0; row < 100; ++row) {
-                const std::int64_t begin = drawn_below(num_tokens, random);
-                const std::int64_t room = std::min<std::int64_t>(num_tokens - begin, 50);
-                ranges.insert(ranges.end(), {begin, begin + 1 + drawn_below(room, random)});
-            }
-            const std::vector<Numbers> expected = cut_simply(lengths, rule, ranges);
-            for (const std::int64_t stride : {1, 2, 7, 32, 100, 1000}) {
-                BOOST_CHECK(cut(lengths, rule, ranges, stride) == expected);
+            for (const std::int64_t seq_len : {1, 3, 50, 10'000}) {
+                const std::int64_t first = drawn_below(2 * seq_len, random) - seq_len + 1;
+                const RowCut at{.first_token = std::min(first, num_tokens - 1), .seq_len = seq_len};
+                const std::int64_t num_rows = (num_tokens - at.first_token - 1) / seq_len + 1;
+                Numbers numbers{0, num_rows - 1};
+                for (int i = 0; i < 68; ++i) {  // more than are looked up side by side
+                    numbers.push_back(drawn_below(num_rows, random));
+                }
+                const std::vector<Numbers> expected = cut_simply(lengths, rule, at, numbers);
+                for (const std::int64_t stride : {1, 2, 7, 32, 1000}) {
+                    BOOST_CHECK(cut(lengths, rule, at, numbers, stride) == expected);
+                }
             }
         }
     }
@@ -204,12 +212,12 @@ BOOST_AUTO_TEST_CASE(rows_cross_shards_of_any_type) {
          OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
     Numbers spans(15);
     Numbers row_ends(2);
-    const Numbers ranges{1, 8, 10, 11};
-    BOOST_TEST(cut_rows(index, {0, false}, Numbers{10, 11}, 4, ranges, spans, row_ends) == 4);
-    spans.resize(12);
-    BOOST_TEST(spans == Numbers({0, 1, 2, 2, 0, 4, 3, 0, 2, 4, 0, 1}),
+    const RowCut at{.first_token = 1, .seq_len = 7};
+    const Numbers totals{10, 11};
+    BOOST_TEST(cut_rows(index, {0, false}, totals, 4, at, Numbers{0, 1}, spans, row_ends) == 5);
+    BOOST_TEST(spans == Numbers({0, 1, 2, 2, 0, 4, 3, 0, 2, 3, 2, 4, 4, 0, 1}),
                boost::test_tools::per_element());
-    BOOST_TEST(row_ends == Numbers({3, 4}), boost::test_tools::per_element());
+    BOOST_TEST(row_ends == Numbers({3, 5}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(too_few_spans_are_filled_and_all_counted) {
@@ -218,30 +226,46 @@ BOOST_AUTO_TEST_CASE(too_few_spans_are_filled_and_all_counted) {
     const Numbers totals{4};
     Numbers spans(7, -1);
     Numbers row_ends(1);
-    BOOST_TEST(cut_rows(index, {0, false}, totals, 4, Numbers{0, 4}, spans, row_ends) == 4);
+    const RowCut at{.first_token = 0, .seq_len = 4};
+    BOOST_TEST(cut_rows(index, {0, false}, totals, 4, at, Numbers{0}, spans, row_ends) == 4);
     BOOST_TEST(spans == Numbers({0, 0, 1, 1, 0, 1, -1}), boost::test_tools::per_element());
     BOOST_TEST(row_ends.front() == 4);
 }
 
-BOOST_AUTO_TEST_CASE(ranges_that_cannot_be_cut_are_refused) {
+BOOST_AUTO_TEST_CASE(a_row_may_end_with_token_two_to_the_63) {
+    const std::int64_t num_tokens = std::numeric_limits<std::int64_t>::max() - 2;
+    const std::int64_t seq_len = std::int64_t{1} << 62;
+    const std::vector<Numbers> rows = cut({num_tokens}, {0, false}, {-1, seq_len}, {0, 1});
+    const std::vector<Numbers> expected{{0, 0, seq_len - 1}, {0, seq_len - 1, num_tokens}};
+    BOOST_CHECK(rows == expected);
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_cannot_be_cut_are_refused) {
     const Numbers lengths{3, 2};
     const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
     const auto refused = [&](const std::string& text, const Numbers& totals, std::int64_t stride,
-                             const Numbers& ranges) {
+                             const RowCut& at, const Numbers& numbers) {
         Numbers row_ends(1);
         tests::check_refused(ErrorKind::kArgument, text, [&] {
-            cut_rows(index, {0, false}, totals, stride, ranges, {}, row_ends);
+            cut_rows(index, {0, false}, totals, stride, at, numbers, {}, row_ends);
         });
     };
-    refused("begin=-1", {5}, 2, {-1, 2});
-    refused("begin=2 and end=2", {5}, 2, {2, 2});
-    refused("end=6", {5}, 2, {0, 6});
-    refused("stride=0", {5}, 0, {0, 1});
-    refused("got 2", {3, 5}, 2, {0, 1});
-    refused("row_ends", {5}, 2, {0, 1, 1, 2});
-    refused("lack 3 tokens", {8}, 2, {4, 8});
-    refused("not be negative, got -4", {-4, 5}, 1, {0, 1});
-    refused("end=9", {9, 5}, 1, {3, 9});
+    constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+    refused("row must be in [0, 2), got row=2", {5}, 2, {0, 4}, {2});
+    refused("row must be in [0, 2), got row=-1", {5}, 2, {0, 4}, {-1});
+    refused("row must be in [0, 2), got row=-9223372036854775808", {5}, 2, {-3, 4}, {kLeast});
+    refused("row must be in [0, 0), got row=0", {5}, 2, {5, 4}, {0});
+    refused("row must be in [0, 0), got row=0", {0}, 2, {-1, 4}, {0});
+    refused("row must be in [0, 0), got row=0", {-5}, 2, {-3, 4}, {0});
+    refused("first_token=-4", {5}, 2, {-4, 4}, {0});
+    refused("first_token=-9223372036854775808", {5}, 2, {kLeast, 4}, {0});
+    refused("seq_len=0", {5}, 2, {1, 0}, {0});
+    refused("seq_len=-9223372036854775808", {5}, 2, {1, kLeast}, {0});
+    refused("stride=0", {5}, 0, {0, 4}, {0});
+    refused("got 2", {3, 5}, 2, {0, 4}, {0});
+    refused("row_ends", {5}, 2, {0, 4}, {0, 1});
+    refused("lack 3 tokens", {8}, 2, {4, 4}, {0});
+    refused("not be negative, got -4", {-4, 5}, 1, {0, 4}, {0});
 }
 
 BOOST_AUTO_TEST_SUITE_END()
