@@ -143,60 +143,79 @@ BestFitPacker::BestFitPacker(const BestFitRule& rule)
 const BestFitCounts& BestFitPacker::pack(const LengthIndex& index, const LengthRule& lengths,
                                          std::span<const std::int64_t> documents) {
     counts_ = {};
-    pieces_.clear();
-    lengths_.clear();
-    pieces_.reserve(documents.size());
-    lengths_.reserve(documents.size());
+    tokens_left_ = max_tokens_;
+    num_pieces_ = 0;
+    make_room(documents.size());
     std::array<std::int64_t, kBlock> buffer;
     for (std::size_t first = 0; first < documents.size(); first += kBlock) {
-        const auto part = documents.subspan(first, std::min(kBlock, documents.size() - first));
+        const auto rest = documents.subspan(first);
+        const auto part = rest.first(std::min(kBlock, rest.size()));
         const auto found = std::span(buffer).first(part.size());
         index.lengths_of(part, found);
-        for (std::size_t i = 0; i < part.size(); ++i) {
-            cut(part[i], lengths(found[i]));
-        }
+        make_room(rest.size());
+        cut_block(part, found, lengths);
     }
     require_few_pieces(0);
-    sort_pieces();
     place_pieces();
     counts_.num_rows = static_cast<std::int64_t>(row_sizes_.size());
-    counts_.num_spans = static_cast<std::int64_t>(pieces_.size());
+    counts_.num_spans = static_cast<std::int64_t>(num_pieces_);
     return counts_;
+}
+
+// Makes room for so many pieces more; what is there stays, as room for the next window.
+void BestFitPacker::make_room(std::size_t more) {
+    if (num_pieces_ + more > pieces_.size()) {
+        pieces_.resize(num_pieces_ + more);
+        lengths_.resize(num_pieces_ + more);
+    }
 }
 
 // Pieces and rows are numbered in 32 bits.
 void BestFitPacker::require_few_pieces(std::size_t more) const {
-    if (pieces_.size() + more >= kNone) {
+    if (num_pieces_ + more >= kNone) {
         refuse("a window must hold fewer than 2**32 pieces of documents, got " +
-               std::to_string(pieces_.size()) + " and " + std::to_string(more) + " more");
+               std::to_string(num_pieces_) + " and " + std::to_string(more) + " more");
     }
 }
 
+// Requires: there is room for it.
 void BestFitPacker::add_piece(std::int64_t document, std::int64_t start, std::int64_t length) {
-    pieces_.push_back({.document = document, .start = start});
-    lengths_.push_back(static_cast<std::uint32_t>(length));
+    pieces_[num_pieces_] = {.document = document, .start = start};
+    lengths_[num_pieces_] = static_cast<std::uint32_t>(length);
+    ++num_pieces_;
     counts_.num_tokens += length;
     counts_.sum_squares += length * length;
 }
 
-void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
-    if (length == 0) {
-        ++counts_.num_empty;
-        return;
+// Cuts documents whose tokens are given. Most have some and fit a row.
+void BestFitPacker::cut_block(std::span<const std::int64_t> documents,
+                              std::span<const std::int64_t> num_tokens, const LengthRule& lengths) {
+    const auto longest = static_cast<std::uint64_t>(rule_.seq_len);
+    for (std::size_t i = 0; i < documents.size(); ++i) {
+        const std::int64_t length = lengths(num_tokens[i]);
+        if (length > tokens_left_) {
+            refuse("a window must hold at most " + std::to_string(max_tokens_) +
+                   " tokens with seq_len=" + std::to_string(rule_.seq_len) +
+                   ", got more in document " + std::to_string(documents[i]));
+        }
+        tokens_left_ -= length;
+        if (static_cast<std::uint64_t>(length) - 1 < longest) {
+            add_piece(documents[i], 0, length);
+        } else if (length == 0) {
+            ++counts_.num_empty;
+        } else {
+            cut_long(documents[i], length, documents.size() - i);
+        }
     }
-    if (length > max_tokens_ - counts_.num_tokens - counts_.num_tokens_dropped) {
-        refuse("a window must hold at most " + std::to_string(max_tokens_) +
-               " tokens with seq_len=" + std::to_string(rule_.seq_len) + ", got more in document " +
-               std::to_string(document));
-    }
-    if (length <= rule_.seq_len) {
-        add_piece(document, 0, length);
-        return;
-    }
+}
+
+// Cuts a document that is longer than a row, with room left for those that follow it.
+void BestFitPacker::cut_long(std::int64_t document, std::int64_t length, std::size_t num_left) {
     switch (rule_.long_documents) {
         case LongDocuments::kSplit:
             ++counts_.num_split;
             require_few_pieces(static_cast<std::size_t>(length / rule_.seq_len));
+            make_room(static_cast<std::size_t>(length / rule_.seq_len) + num_left);
             for (std::int64_t start = 0; start < length; start += rule_.seq_len) {
                 const std::int64_t count = std::min(rule_.seq_len, length - start);
                 if (count < rule_.min_fragment) {
@@ -224,43 +243,60 @@ void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
     }
 }
 
-// Stable, so equal pieces stay in the order of the stream.
-void BestFitPacker::sort_pieces() {
-    sequence_.resize(pieces_.size());
-    const auto num_lengths = static_cast<std::size_t>(rule_.seq_len) + 1;
-    if (!rule_.decreasing || num_lengths > kMaxCountedPerPiece * pieces_.size()) {
-        std::iota(sequence_.begin(), sequence_.end(), 0U);
-        if (rule_.decreasing) {
-            std::ranges::stable_sort(sequence_, [&](std::uint32_t a, std::uint32_t b) {
-                return lengths_[a] > lengths_[b];
-            });
-        }
-        return;
-    }
-    std::vector<std::uint32_t> places(num_lengths, 0);
-    for (const std::uint32_t length : lengths_) {
-        ++places[length];
-    }
-    std::uint32_t place = 0;
-    for (std::size_t length = num_lengths; length-- > 0;) {
-        const std::uint32_t count = places[length];
-        places[length] = place;
-        place += count;
-    }
-    for (std::uint32_t i = 0; i < lengths_.size(); ++i) {
-        sequence_[places[lengths_[i]]++] = i;
-    }
-}
-
-std::size_t BestFitPacker::room_taken(std::uint32_t length) const {
+std::size_t BestFitPacker::room_taken(std::size_t length) const {
     const auto align = static_cast<std::size_t>(rule_.align);
     return (length + align - 1) / align * align;
 }
 
 void BestFitPacker::place_pieces() {
-    rows_.resize(pieces_.size());
+    if (rows_.size() < num_pieces_) {
+        rows_.resize(num_pieces_);
+        sequence_.resize(num_pieces_);
+    }
     row_sizes_.clear();
+    const auto num_lengths = static_cast<std::size_t>(rule_.seq_len) + 1;
+    if (rule_.decreasing && num_lengths <= kMaxCountedPerPiece * num_pieces_) {
+        place_counted(num_lengths);
+    } else {
+        place_sorted();
+    }
+    rooms_.clear();
+}
+
+// Sorts by counting, longest first, and places the pieces of each length. Stable, so equal
+// pieces stay in the order of the stream.
+void BestFitPacker::place_counted(std::size_t num_lengths) {
+    std::vector<std::uint32_t> stops(num_lengths, 0);
+    for (std::size_t i = 0; i < num_pieces_; ++i) {
+        ++stops[lengths_[i]];
+    }
+    std::uint32_t place = 0;
+    for (std::size_t length = num_lengths; length-- > 0;) {
+        const std::uint32_t count = stops[length];
+        stops[length] = place;
+        place += count;
+    }
+    for (std::uint32_t i = 0; i < num_pieces_; ++i) {
+        sequence_[stops[lengths_[i]]++] = i;
+    }
     const std::span<const std::uint32_t> all = sequence_;
+    std::size_t first = 0;
+    for (std::size_t length = num_lengths; length-- > 0;) {
+        if (stops[length] > first) {
+            place_run(room_taken(length), all.subspan(first, stops[length] - first));
+            first = stops[length];
+        }
+    }
+}
+
+// Places pieces longest first, sorted by comparing, or as they arrive.
+void BestFitPacker::place_sorted() {
+    const auto all = std::span(sequence_).first(num_pieces_);
+    std::iota(all.begin(), all.end(), 0U);
+    if (rule_.decreasing) {
+        std::ranges::stable_sort(
+            all, [&](std::uint32_t a, std::uint32_t b) { return lengths_[a] > lengths_[b]; });
+    }
     for (std::size_t first = 0; first < all.size();) {
         const std::uint32_t length = lengths_[all[first]];
         std::size_t stop = first + 1;
@@ -270,7 +306,6 @@ void BestFitPacker::place_pieces() {
         place_run(room_taken(length), all.subspan(first, stop - first));
         first = stop;
     }
-    rooms_.clear();
 }
 
 // Pieces that take one size. The row found takes as many as it holds, one after the other: no
@@ -335,7 +370,7 @@ std::vector<std::int64_t> BestFitPacker::row_order(const RowKey& key) const {
 // Return the group of each row: groups of the costliest rows first.
 std::vector<std::size_t> BestFitPacker::group_of_rows(std::size_t group_size) const {
     std::vector<std::uint64_t> costs(row_sizes_.size(), 0);
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
+    for (std::size_t i = 0; i < num_pieces_; ++i) {
         costs[rows_[i]] += std::uint64_t{lengths_[i]} * lengths_[i];
     }
     std::vector<std::size_t> by_cost(costs.size());
@@ -352,8 +387,8 @@ std::vector<std::size_t> BestFitPacker::group_of_rows(std::size_t group_size) co
 void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64_t> spans,
                           std::span<std::int64_t> row_offsets) const {
     const std::size_t num_rows = row_sizes_.size();
-    if (spans.size() != 3 * pieces_.size() || row_offsets.size() != num_rows + 1) {
-        refuse("spans and row_offsets must have room for " + std::to_string(pieces_.size()) +
+    if (spans.size() != 3 * num_pieces_ || row_offsets.size() != num_rows + 1) {
+        refuse("spans and row_offsets must have room for " + std::to_string(num_pieces_) +
                " spans and " + std::to_string(num_rows + 1) + " offsets, got " +
                std::to_string(spans.size() / 3) + " and " + std::to_string(row_offsets.size()));
     }
@@ -375,7 +410,7 @@ void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64
         place += row_sizes_[row];
     }
     row_offsets[num_rows] = static_cast<std::int64_t>(place);
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    for (std::size_t i = 0; i < num_pieces_; ++i) {
         const Piece& piece = pieces_[i];
         std::int64_t* span = &spans[std::size_t{3} * next[rows_[i]]++];
         span[0] = piece.document;

@@ -138,19 +138,26 @@ private:
     };
 
     void require_few_pieces(std::size_t more) const;
-    void cut(std::int64_t document, std::int64_t length);
+    void make_room(std::size_t more);
+    void cut_block(std::span<const std::int64_t> documents,
+                   std::span<const std::int64_t> num_tokens, const LengthRule& lengths);
+    void cut_long(std::int64_t document, std::int64_t length, std::size_t num_left);
     void add_piece(std::int64_t document, std::int64_t start, std::int64_t length);
-    void sort_pieces();
     void place_pieces();
+    void place_counted(std::size_t num_lengths);
+    void place_sorted();
     void place_run(std::size_t size, std::span<const std::uint32_t> run);
     [[nodiscard]] std::vector<std::int64_t> row_order(const RowKey& key) const;
     [[nodiscard]] std::vector<std::size_t> group_of_rows(std::size_t group_size) const;
-    [[nodiscard]] std::size_t room_taken(std::uint32_t length) const;
+    [[nodiscard]] std::size_t room_taken(std::size_t length) const;
 
     BestFitRule rule_;
     std::int64_t max_tokens_;  // of a window, so that no count reaches 2^63
     RoomIndex rooms_;
     BestFitCounts counts_;
+    std::int64_t tokens_left_ = 0;  // until max_tokens_
+    std::size_t num_pieces_ = 0;
+    // Longer than needed: memory kept from larger windows.
     std::vector<Piece> pieces_;             // in stream order
     std::vector<std::uint32_t> lengths_;    // of the pieces
     std::vector<std::uint32_t> sequence_;   // pieces in the order they are placed
