@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "datacursor/packer.hpp"
+#include "datacursor/philox.hpp"
 #include "refusal.hpp"
 #include "vectors.hpp"
 
@@ -133,13 +133,13 @@ BOOST_AUTO_TEST_CASE(rows_may_repeat_and_come_in_any_order) {
     BOOST_CHECK(rows == expected);
 }
 
-std::int64_t drawn_below(std::int64_t limit, std::mt19937& random) {
-    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
+std::int64_t drawn_below(std::int64_t limit, PhiloxStream& random) {
+    return static_cast<std::int64_t>(random.bounded(static_cast<std::uint64_t>(limit)));
 }
 
 // Lengths of many kinds: short, mostly empty, long; one giant; none but empty ones around it.
 std::vector<Numbers> lengths_of_many_kinds() {
-    std::mt19937 random(1);
+    PhiloxStream random({0, 0}, 1, 0, 0);
     const auto drawn = [&](std::int64_t longest, std::int64_t empty_in_ten) {
         Numbers lengths(300);
         for (std::int64_t& length : lengths) {
@@ -176,7 +176,7 @@ std::vector<Numbers> cut_simply(const Numbers& lengths, const LengthRule& rule, 
 }
 
 BOOST_AUTO_TEST_CASE(any_rows_of_any_lengths_are_those_of_the_definition) {
-    std::mt19937 random(2);
+    PhiloxStream random({0, 0}, 2, 0, 0);
     for (const Numbers& lengths : lengths_of_many_kinds()) {
         for (const LengthRule& rule : {LengthRule(0, false), LengthRule(2, false), {1, true}}) {
             std::int64_t num_tokens = 0;

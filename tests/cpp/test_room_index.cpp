@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <random>
-#include <vector>
+
+#include "datacursor/philox.hpp"
 
 namespace {
 
@@ -42,16 +42,16 @@ BOOST_AUTO_TEST_CASE(rooms_and_rows_are_those_of_plain_lists) {
     constexpr std::uint32_t kRows = 60;
     for (const std::size_t seq_len : {2U, 63U, 64U, 65U, 129U, 4096U, 4097U}) {
         RoomIndex index(static_cast<std::int64_t>(seq_len));
-        std::mt19937 random(static_cast<unsigned>(seq_len));
+        PhiloxStream random({0, 0}, seq_len, 0, 0);
         for (int window = 0; window < 2; ++window) {
             index.clear(kRows);
             Lists lists;
             for (std::uint32_t row = 0; row + 2 <= kRows; row += 2) {
-                const std::size_t room = 1 + random() % (seq_len - 1);
+                const std::size_t room = 1 + random.bounded(seq_len - 1);
                 index.link(row, row + 1);
                 index.append({.room = room, .first = row, .last = row + 1});
                 lists[room].insert(lists[room].end(), {row, row + 1});
-                const auto least = lists.lower_bound(1 + random() % (seq_len - 1));
+                const auto least = lists.lower_bound(1 + random.bounded(seq_len - 1));
                 if (least != lists.end() && row % 3 == 0) {
                     std::deque<std::uint32_t>& rows = least->second;
                     rows.pop_front();
