@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _MAX_PACKED = 3  # kept: the one before, the one in use, and the next
 _MAX_BARREN = 2**20  # documents of an endless order in a row that make no row
+_FEW_DOCUMENTS = 2**18  # are packed in less time than threads take to start and warm up
 _MAX_QUEUED = 1024  # windows to count that wait for a thread, at about 2 kB each
 
 
@@ -124,8 +125,11 @@ class Windows:
         return totals
 
     def counts(self, epoch: int, first: int) -> Iterator[dict[str, int]]:
-        """Yield what packing each window from `first` on counts, by all cores."""
+        """Yield what packing each window from `first` on counts, by all cores if they are many."""
         windows = range(first, self.num_windows(epoch))
+        if len(windows) * self.size <= _FEW_DOCUMENTS:
+            yield from map(partial(self.count, epoch), windows)
+            return
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for start in range(0, len(windows), _MAX_QUEUED):
                 yield from pool.map(
