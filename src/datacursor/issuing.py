@@ -59,6 +59,7 @@ class _Issue:
         self.current: Iterator[int] = iter(session.chunk)
         self._batches: Iterator[list[int]] = iter(())
         self._is_short = False
+        self._mark, session.mark = session.mark, None
 
     def micro_batches(self) -> Iterator[Iterator[int]]:
         while True:
@@ -73,6 +74,8 @@ class _Issue:
             self._is_short = len(batch) < self.tracker.layout.batch_size
             # Ending the session empties this very list, and with it the running iterator.
             self.session.chunk = batch
+            if self._mark is not None:
+                self._mark(batch)
             self.session.record(batch)
             self.current = iter(batch)
             yield self.current

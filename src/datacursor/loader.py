@@ -14,6 +14,7 @@ from datacursor import _core
 from datacursor.errors import ArgumentError, DeliveryError
 from datacursor.sampler import CursorSampler
 from datacursor.session import Session
+from datacursor.worker_slots import LoaderSlots
 from datacursor.worker_streams import (
     ComparingCollate,
     RememberingInit,
@@ -100,6 +101,7 @@ class CursorLoader(DataLoader[T]):
         self._cursor_sampler = sampler
         self._seeds_workers = seeds_workers
         self._streams = streams  # until they were warned of
+        self._slots: LoaderSlots | None = None  # of persistent workers
         self.num_real = 0
         self.padding_mask = torch.zeros(0, dtype=torch.bool)
         self.ends_update = False
@@ -117,8 +119,16 @@ class CursorLoader(DataLoader[T]):
             counter = (tracker.layout.rank, session.issued, cursor.epoch, cursor.position)
             word = _core.philox(counter, (cursor.seed, _WORKER_STREAM))[0]
             self.generator.manual_seed(word >> 1)
+        if self._iterator is None:  # else persistent workers go on
+            self._slots = LoaderSlots.of(self, self._cursor_sampler)
+        slots = self._slots
+        if not self.persistent_workers:
+            self._slots = None  # the iterator's
         with tracker.drawing_for(session):  # with workers, which are given batches at once
-            return super().__iter__()
+            if slots is None:
+                return super().__iter__()
+            with slots.given_to(self, session):
+                return super().__iter__()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the sampler's state: the committed position."""

@@ -22,12 +22,15 @@ class RowIndex(int):
             its bos and eos counted.
         is_padding: The row only fills up the last round; it has no targets.
         reading: Of a `DocumentSource`: tells its window from one that reads differently.
+        slot: Where a worker writes the micro-batch that the row is the first of: key of a pool,
+            ticket, number of a slot; None: nowhere, or another row is the first.
     """
 
     epoch: int
     spans: NDArray[np.int64]
     is_padding: bool
     reading: tuple[int, ...] | None
+    slot: tuple[bytes, int, int] | None = None
 
     def __new__(
         cls,
@@ -51,6 +54,8 @@ class RowIndex(int):
         marks: dict[str, Any] = {"is_padding": True} if self.is_padding else {}
         if self.reading is not None:
             marks["reading"] = tuple(self.reading)
+        if self.slot is not None:
+            marks["slot"] = self.slot
         return _row_index, (int(self), self.epoch, self.spans.tobytes(), marks)
 
     def __repr__(self) -> str:
@@ -59,5 +64,6 @@ class RowIndex(int):
 
 
 def _row_index(row: int, epoch: int, spans: bytes, marks: dict[str, Any]) -> RowIndex:
-    array = np.frombuffer(spans, dtype=np.int64).reshape(-1, 3)
-    return RowIndex(row, epoch, array, **marks)
+    index = RowIndex(row, epoch, np.frombuffer(spans, dtype=np.int64).reshape(-1, 3))
+    index.__dict__.update(marks)
+    return index

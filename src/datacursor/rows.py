@@ -33,6 +33,7 @@ from datacursor.row_format import (
 )
 from datacursor.row_index import RowIndex
 from datacursor.shared_batch import share
+from datacursor.shared_slots import Empty, SentBatch, attached
 from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
@@ -58,10 +59,11 @@ def _collate_row_batch(
     batch: Sequence[RowBatch],
     *,
     collate_fn_map: Any = None,  # noqa: ARG001  # torch passes it
-) -> Batch:
+) -> Batch | SentBatch:
     if len(batch) != 1:
         raise TypeError(f"a RowBatch is collated already, got {len(batch)} of them to collate")
-    return dict(batch[0])
+    slots = attached()
+    return dict(batch[0]) if slots is None else slots.send(batch[0])
 
 
 default_collate_fn_map[RowBatch] = _collate_row_batch
@@ -179,7 +181,7 @@ class RowDataset(Dataset[Batch]):
             TypeError: row is a plain int.
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
-        batch = self._gather([row])
+        batch = self._gather([row], self._buffers.empty)
         names = [name for field in self._dtypes for name in self.format.fields[field]]
         for name in [*names, *self.columns]:
             batch[name] = batch[name].view(-1)
@@ -192,10 +194,19 @@ class RowDataset(Dataset[Batch]):
             TypeError: A row is a plain int.
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
-        batch = self._gather(rows)
-        return [batch if get_worker_info() is None else RowBatch(share(batch))]
+        if get_worker_info() is None:
+            return [self._gather(rows, self._buffers.empty)]
+        slots = attached()
+        if slots is None:
+            return [RowBatch(share(self._gather(rows, self._buffers.empty)))]
+        return [self._gather(rows, slots.open(rows, self._buffers.empty))]
 
-    def _gather(self, rows: Sequence[RowIndex]) -> RowBatch:
+    def num_bytes(self, num_rows: int) -> int:
+        """Return the bytes of all fields of shape [B, L] of a batch of so many rows."""
+        dtypes = [*self._dtypes.values(), *(column.dtype for column in self.columns.values())]
+        return num_rows * self.seq_len * sum(dtype.itemsize for dtype in dtypes)
+
+    def _gather(self, rows: Sequence[RowIndex], empty: Empty) -> RowBatch:
         for row in rows:
             if not isinstance(row, RowIndex):
                 raise TypeError(
@@ -205,8 +216,8 @@ class RowDataset(Dataset[Batch]):
         spans = np.concatenate([row.spans for row in rows])
         num_spans = (len(row.spans) for row in rows)
         row_offsets = np.fromiter(accumulate(num_spans, initial=0), np.int64, len(rows) + 1)
-        gathered = self._gather_tokens(rows, spans, row_offsets)
-        columns = self._gather_columns(spans, row_offsets)
+        gathered = self._gather_tokens(rows, spans, row_offsets, empty)
+        columns = self._gather_columns(spans, row_offsets, empty)
         is_padding = [row.is_padding for row in rows]
         if any(is_padding):
             self._mask_padding_rows(gathered, columns, is_padding)
@@ -221,11 +232,12 @@ class RowDataset(Dataset[Batch]):
         rows: Sequence[RowIndex],
         spans: NDArray[np.int64],
         row_offsets: NDArray[np.int64],
+        empty: Empty,
     ) -> dict[str, Any]:
         """Return the fields of the format, as they are gathered."""
         shape = (len(row_offsets) - 1, self.seq_len)
         gathered: dict[str, Any] = {
-            name: self._buffers.empty(shape, dtype) for name, dtype in self._dtypes.items()
+            name: empty(shape, dtype) for name, dtype in self._dtypes.items()
         }
         if "cu_seqlens" in self.format.fields:
             # A segment a span, one of padding a row, and the leading 0.
@@ -254,13 +266,13 @@ class RowDataset(Dataset[Batch]):
         return gathered
 
     def _gather_columns(
-        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64]
+        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64], empty: Empty
     ) -> dict[str, torch.Tensor]:
         if not self._column_tables:  # in a new process
             self._column_tables = self._make_column_tables()
         gathered = {}
         for name, column in self.columns.items():
-            gathered[name] = self._buffers.empty((len(row_offsets) - 1, self.seq_len), column.dtype)
+            gathered[name] = empty((len(row_offsets) - 1, self.seq_len), column.dtype)
             column.gather(
                 self._column_tables[name],
                 spans,

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-_ALIGNMENT = 64  # a cache line
+ALIGNMENT = 64  # a cache line
 
 
 def share(batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def share(batch: Mapping[str, Any]) -> dict[str, Any]:
     starts, size = {}, 0
     for name, tensor in tensors.items():
         starts[name] = size
-        size += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+        size += -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
     # As torch's own collate does in workers; the public way would copy twice.
     storage = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]  # torch's
     memory = torch.empty(0, dtype=torch.uint8).set_(storage)

@@ -1,0 +1,165 @@
+"""Batches that workers write where their loader reads them: in slots of a `SlotPool`.
+
+    loader   marks the first row of a micro-batch with a slot, as it is issued
+    worker   gathers into that slot, and sends where in it each field begins
+    loader   makes tensors over the slot, which is free again when the last of them is gone
+
+A batch without a slot, or too large for one, is sent as `share` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from datacursor.shared_batch import ALIGNMENT, share
+from datacursor.slot_pool import SlotMemory, SlotPool
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Empty = Callable[[tuple[int, ...], "np.dtype[Any]"], torch.Tensor]
+Field = tuple[str, torch.dtype, tuple[int, ...], int]  # name, dtype, shape, first byte in the slot
+
+
+class SentBatch:
+    """A batch on its way out of a worker; a dict of tensors again where it is unpickled."""
+
+    def __init__(
+        self, key: bytes, slot: int, fields: Sequence[Field], batch: dict[str, Any]
+    ) -> None:
+        """Take the fields that lie in the slot, and the batch, where these are None."""
+        self._parts = (key, slot, fields, batch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _receive, self._parts
+
+
+def _receive(
+    key: bytes, slot: int, fields: Iterable[Field], batch: dict[str, Any]
+) -> dict[str, Any]:
+    memory = SlotPool.of(key).lend(slot)
+    for name, dtype, shape, start in fields:
+        size = prod(shape)
+        batch[name] = (
+            torch.frombuffer(memory, dtype=dtype, count=size, offset=start).view(shape)
+            if size > 0
+            else torch.empty(shape, dtype=dtype)
+        )
+    return batch
+
+
+class _OpenSlot:
+    """A slot that one batch is written to, field by field."""
+
+    def __init__(self, number: int, memory: NDArray[np.uint8]) -> None:
+        self.number = number
+        self._memory = memory
+        self._address = memory.ctypes.data
+        self._size = 0
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor | None:
+        """Return a tensor in the slot, or None if there is no room."""
+        start = -(-self._size // ALIGNMENT) * ALIGNMENT
+        stop = start + prod(shape) * dtype.itemsize
+        if stop > len(self._memory):
+            return None
+        self._size = stop
+        return torch.from_numpy(self._memory[start:stop].view(dtype).reshape(shape))
+
+    def start_of(self, tensor: torch.Tensor) -> int | None:
+        """Return where a tensor lies; it is copied if it lies elsewhere. None: there is no room."""
+        start = tensor.data_ptr() - self._address
+        if 0 <= start < self._size and tensor.is_contiguous():
+            return start
+        copy = self.empty((tensor.nbytes,), np.dtype(np.uint8))
+        if copy is None:
+            return None
+        if tensor.numel() > 0:
+            copy.view(tensor.dtype).view(tensor.shape).copy_(tensor)
+        return copy.data_ptr() - self._address
+
+
+class WorkerSlots:
+    """The slots of a worker's loader, in the worker.
+
+    Args:
+        key: Of the pool.
+        memory: The slots.
+        gathers: Whether nobody but the loader sees a batch, so that it is gathered into its
+            slot; else it is copied there when it is collated.
+    """
+
+    def __init__(self, key: bytes, memory: SlotMemory, *, gathers: bool) -> None:
+        """Begin without a slot."""
+        self._key = key
+        self._memory = memory
+        self._gathers = gathers
+        self._last_ticket = 0
+        self._open: _OpenSlot | None = None
+
+    def open(self, rows: Sequence[int], otherwise: Empty) -> Empty:
+        """Take the slot that rows are marked with; return what makes the fields of their batch."""
+        key, ticket, number = getattr(rows[0], "slot", None) or (b"", 0, 0)
+        self._open = None
+        # Once a ticket: rows that a data set reads twice are two batches.
+        if key == self._key and ticket > self._last_ticket:
+            self._last_ticket = ticket
+            self._open = _OpenSlot(number, self._memory.slot(number))
+        return self._empty_or(otherwise) if self._gathers else otherwise
+
+    def _empty_or(self, otherwise: Empty) -> Empty:
+        slot = self._open
+        if slot is None:
+            return otherwise
+
+        def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
+            tensor = slot.empty(shape, dtype)
+            return otherwise(shape, dtype) if tensor is None else tensor
+
+        return empty
+
+    def send(self, batch: Mapping[str, Any]) -> dict[str, Any] | SentBatch:
+        """Return what a worker sends in place of a batch."""
+        slot, self._open = self._open, None
+        if slot is None:
+            return share(batch)
+        fields: list[Field] = []
+        rest = dict(batch)
+        for name, value in batch.items():
+            if not _is_plain(value):
+                continue
+            start = slot.start_of(value)
+            if start is None:
+                return SentBatch(self._key, slot.number, (), share(batch))
+            fields.append((name, value.dtype, tuple(value.shape), start))
+            rest[name] = None
+        return SentBatch(self._key, slot.number, fields, rest)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether bytes, dtype and shape are all there is to a value."""
+    return (
+        type(value) is torch.Tensor
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and not (value.requires_grad or value.is_quantized)
+    )
+
+
+_attached: WorkerSlots | None = None
+
+
+def attached() -> WorkerSlots | None:
+    """Return the slots of this process's loader, if this is a worker that has some."""
+    return _attached
+
+
+def attach(slots: WorkerSlots) -> None:
+    """Make this process a worker that has slots."""
+    global _attached
+    _attached = slots
