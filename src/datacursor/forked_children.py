@@ -71,9 +71,10 @@ class _Forks:
     def before(self) -> None:
         self.lock.acquire()
         loans = [loan for lender in list(self.lenders) for loan in lender.loans()]
-        self._child = ForkedChild() if loans else None
-        for loan in loans:
-            loan.append(self._child)
+        if loans:
+            self._child = child = ForkedChild()
+            for loan in loans:
+                loan.append(child)
 
     def after_in_parent(self) -> None:
         if self._child is not None:

@@ -105,8 +105,7 @@ class WorkerSlots:
     def open(self, rows: Sequence[int], otherwise: Empty) -> Empty:
         """Take the slot that rows are marked with; return what makes the fields of their batch."""
         key, ticket, number = getattr(rows[0], "slot", None) or (b"", 0, 0)
-        self._open = None
-        # Once a ticket: rows that a data set reads twice are two batches.
+        # Once a ticket: rows that a data set reads again later are another batch.
         if key == self._key and ticket > self._last_ticket:
             self._last_ticket = ticket
             self._open = _OpenSlot(number, self._memory.slot(number))

@@ -6,7 +6,7 @@ use on. One process lends, so no message is needed to get a slot back:
     main     takes slot 3 ---> index queue          ---> lends slot 3 ... nobody holds it: free
     worker                     writes to slot 3 ---> data queue
 
-A slot is free again when the last array over it is gone, here and in every child that was forked
+A slot is free again when the last view of it is gone, here and in every child that was forked
 meanwhile.
 """
 
@@ -16,7 +16,7 @@ import mmap
 import os
 import weakref
 from collections import deque
-from multiprocessing.reduction import DupFd
+from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class SlotMemory:
     """Slots of one size in one mapped file; pickles, for a process that starts, as the same file.
 
     Args:
-        file: Descriptor of the file, which is long enough; owned from now on.
+        file: Descriptor of the file; owned from now on.
         num_slots: Slots in it.
         slot_bytes: Bytes of each.
     """
@@ -41,7 +41,9 @@ class SlotMemory:
         self._file: int | None = file
         self.num_slots = num_slots
         self.slot_bytes = slot_bytes
-        self._bytes = np.frombuffer(mmap.mmap(file, num_slots * slot_bytes), dtype=np.uint8)
+        num_bytes = num_slots * slot_bytes
+        os.ftruncate(file, num_bytes)  # which has that size already where it is mapped again
+        self._bytes = np.frombuffer(mmap.mmap(file, num_bytes), dtype=np.uint8)
 
     @classmethod
     def create(cls, num_slots: int, slot_bytes: int) -> SlotMemory:
@@ -54,14 +56,10 @@ class SlotMemory:
         Raises:
             OSError: The system refuses.
         """
+        if not hasattr(os, "memfd_create"):
+            raise OSError("files without a name are Linux's")
         slot_bytes = -(-slot_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
-        file = os.memfd_create("datacursor")
-        try:
-            os.ftruncate(file, num_slots * slot_bytes)
-            return cls(file, num_slots, slot_bytes)
-        except OSError:
-            os.close(file)
-            raise
+        return cls(os.memfd_create("datacursor"), num_slots, slot_bytes)
 
     def slot(self, number: int) -> NDArray[np.uint8]:
         """Return the memory of a slot."""
@@ -77,7 +75,8 @@ class SlotMemory:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _map, (DupFd(self._file), self.num_slots, self.slot_bytes)
+        assert self._file is not None
+        return _map, (reduction.DupFd(self._file), self.num_slots, self.slot_bytes)
 
 
 def _map(file: Any, num_slots: int, slot_bytes: int) -> SlotMemory:
@@ -129,19 +128,25 @@ class SlotPool:
         except IndexError:
             return None
 
-    def lend(self, slot: int) -> NDArray[np.uint8]:
-        """Return the memory of a slot that was taken; with the last array over it, it is free."""
+    def lend(self, slot: int) -> memoryview:
+        """Return the memory of a slot that was taken; with the last view of it, it is free.
+
+        A view, for a NumPy array over it keeps it, where an array over an array may not.
+        """
         lent = self.memory.slot(slot)
         with without_forks():
             loan = _Loan(lent, self._take_back)
             loan.slot = slot
             loan.children = []
             self._loans[id(loan)] = loan
-        return lent
+        return lent.data
 
     def loans(self) -> list[list[ForkedChild]]:
         """Return, for each slot that is lent, the children that have it too."""
-        return [loan.children for loan in list(self._loans.values())]
+        loans = list(self._loans.values())
+        for loan in loans:
+            loan.children = [child for child in loan.children if not child.is_gone]
+        return [loan.children for loan in loans]
 
     def end(self) -> None:
         """Give out nothing more: in a child, where the slots are the parent's."""

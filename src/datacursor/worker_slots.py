@@ -72,16 +72,14 @@ class LoaderSlots:
         None where there are no workers, where batches are other than packed rows that torch
         collates, and where the system has no such memory.
         """
-        dataset, rows, collate = loader.dataset, sampler.dataset, loader.collate_fn
+        dataset, collate = loader.dataset, loader.collate_fn
+        is_direct = isinstance(dataset, RowDataset)
+        rows = dataset if is_direct else getattr(dataset, "dataset", None)
         if isinstance(collate, ComparingCollate):
             collate = collate.inner
-        is_direct = dataset is rows
-        if (
-            loader.num_workers == 0
-            or not isinstance(rows, RowDataset)
-            or not (is_direct or getattr(dataset, "dataset", None) is rows)
-            or collate is not default_collate
-        ):
+        if loader.num_workers == 0 or collate is not default_collate:
+            return None
+        if not isinstance(rows, RowDataset):
             return None
         num_kept = min(sampler.accumulation_steps, _MAX_KEPT)
         num_slots = loader.num_workers * (loader.prefetch_factor or 1) + num_kept + _NUM_SPARE
