@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import io
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from runs import fresh_context
 from torch.utils.data import DataLoader, get_worker_info
 
 import datacursor as dc
+from datacursor.row_buffers import RowBuffers
+from datacursor.row_index import RowIndex
 from datacursor.rows import RowDataset
+from datacursor.shared_slots import WorkerSlots
 from datacursor.slot_pool import SlotMemory, SlotPool
 
 pytestmark = [
@@ -203,6 +207,54 @@ def test_a_plain_loader_uses_no_slot(lent: Lent) -> None:
     plain: Any = DataLoader(rows.dataset, batch_size=2, sampler=rows, num_workers=1)
     require_equal(list(plain), expected_of())
     assert lent == []
+
+
+# -- a worker's side --------------------------------------------------------------------------
+
+
+def marked(slot: tuple[bytes, int, int]) -> list[RowIndex]:
+    row = RowIndex(0, 0, np.array([[0, 0, 3]]))
+    row.slot = slot
+    return [row]
+
+
+def sent(slots: WorkerSlots, slot: tuple[bytes, int, int], value: int) -> Any:
+    buffers = slots.open(marked(slot), RowBuffers())
+    field = buffers.empty((2, 5), np.dtype(np.int64)).fill_(value)
+    return slots.send({"input_ids": field, "max_seqlen": value})
+
+
+@pytest.fixture
+def pool() -> SlotPool:
+    return SlotPool(SlotMemory.create(3, 4096))
+
+
+def test_a_batch_arrives_as_it_was_sent(pool: SlotPool) -> None:
+    slots = WorkerSlots(pool.key, pool.memory, gathers=True)
+    for value, slot in enumerate((0, 2, 0)):
+        data = pickle.dumps(sent(slots, (pool.key, value + 1, slot), value))
+        batch = pickle.loads(data)
+        assert batch.keys() == {"input_ids", "max_seqlen"}
+        assert batch["input_ids"].tolist() == [[value] * 5] * 2
+        assert batch["max_seqlen"] == value
+        assert len(data) < 300
+
+
+def test_a_slot_of_another_pool_is_not_written_to(pool: SlotPool) -> None:
+    slots = WorkerSlots(pool.key, pool.memory, gathers=True)
+    other = SlotPool(SlotMemory.create(3, 4096))
+    batch = sent(slots, (other.key, 1, 0), 5)
+    assert type(batch) is dict
+    assert batch["input_ids"].is_shared()
+
+
+def test_a_slot_is_written_to_once_for_each_mark(pool: SlotPool) -> None:
+    slots = WorkerSlots(pool.key, pool.memory, gathers=True)
+    first = pickle.loads(pickle.dumps(sent(slots, (pool.key, 1, 0), 5)))
+    again = sent(slots, (pool.key, 1, 0), 6)
+    assert type(again) is dict
+    assert first["input_ids"].unique().tolist() == [5]
+    assert again["input_ids"].unique().tolist() == [6]
 
 
 # -- a batch is the caller's for good ---------------------------------------------------------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -242,3 +244,21 @@ def test_memory_is_one_in_all_processes(pool: SlotPool) -> None:
     with forked(lambda: fill(lent, 9)):
         pass
     assert holds(lent, 9)
+
+
+def test_threads_never_hold_one_slot_together(pool: SlotPool) -> None:
+    def use(number: int) -> bool:
+        is_right = True
+        for _ in range(500):
+            slot = pool.take()
+            if slot is not None:
+                lent = pool.lend(slot)
+                is_right &= fill(lent, number)
+                time.sleep(0)  # lets another thread run
+                is_right &= holds(lent, number)
+                del lent
+        return is_right
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(use, range(4)))
+    assert sorted(take_all(pool)) == [0, 1, 2]

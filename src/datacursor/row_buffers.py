@@ -15,13 +15,20 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 _MAX_FREE = 16  # fields of about three batches
+
+
+class Buffers(Protocol):
+    """Memory for the fields of batches."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
+        """Return a tensor whose memory is its own as long as it, or a view of it, lives."""
 
 
 class _Loan(weakref.ref["NDArray[Any]"]):

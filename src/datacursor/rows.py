@@ -23,7 +23,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from datacursor._core import ColumnTable, TokenTable
 from datacursor.checks import optional_integer, require_bool, require_choice, require_integer
 from datacursor.errors import ArgumentError
-from datacursor.row_buffers import RowBuffers
+from datacursor.row_buffers import Buffers, RowBuffers
 from datacursor.row_format import (
     Batch,
     RowFormat,
@@ -33,7 +33,7 @@ from datacursor.row_format import (
 )
 from datacursor.row_index import RowIndex
 from datacursor.shared_batch import share
-from datacursor.shared_slots import Empty, SentBatch, attached
+from datacursor.shared_slots import SentBatch, attached
 from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
@@ -161,7 +161,7 @@ class RowDataset(Dataset[Batch]):
         self.columns = _checked_columns({} if columns is None else columns, self.format)
         self._num_rows = require_integer("num_rows", num_rows, 0, 2**63)
         self._dtypes = self._dtypes_of_fields()
-        self._buffers = RowBuffers()
+        self._buffers: Buffers = RowBuffers()
         self._table: TokenTable | None = None
         self._column_tables = self._make_column_tables()
 
@@ -181,7 +181,7 @@ class RowDataset(Dataset[Batch]):
             TypeError: row is a plain int.
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
-        batch = self._gather([row], self._buffers.empty)
+        batch = self._gather([row])
         names = [name for field in self._dtypes for name in self.format.fields[field]]
         for name in [*names, *self.columns]:
             batch[name] = batch[name].view(-1)
@@ -195,18 +195,19 @@ class RowDataset(Dataset[Batch]):
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
         if get_worker_info() is None:
-            return [self._gather(rows, self._buffers.empty)]
+            return [self._gather(rows)]
         slots = attached()
         if slots is None:
-            return [RowBatch(share(self._gather(rows, self._buffers.empty)))]
-        return [self._gather(rows, slots.open(rows, self._buffers.empty))]
+            return [RowBatch(share(self._gather(rows)))]
+        self._buffers = slots.open(rows, self._buffers)
+        return [self._gather(rows)]
 
     def num_bytes(self, num_rows: int) -> int:
         """Return the bytes of all fields of shape [B, L] of a batch of so many rows."""
         dtypes = [*self._dtypes.values(), *(column.dtype for column in self.columns.values())]
         return num_rows * self.seq_len * sum(dtype.itemsize for dtype in dtypes)
 
-    def _gather(self, rows: Sequence[RowIndex], empty: Empty) -> RowBatch:
+    def _gather(self, rows: Sequence[RowIndex]) -> RowBatch:
         for row in rows:
             if not isinstance(row, RowIndex):
                 raise TypeError(
@@ -216,8 +217,8 @@ class RowDataset(Dataset[Batch]):
         spans = np.concatenate([row.spans for row in rows])
         num_spans = (len(row.spans) for row in rows)
         row_offsets = np.fromiter(accumulate(num_spans, initial=0), np.int64, len(rows) + 1)
-        gathered = self._gather_tokens(rows, spans, row_offsets, empty)
-        columns = self._gather_columns(spans, row_offsets, empty)
+        gathered = self._gather_tokens(rows, spans, row_offsets)
+        columns = self._gather_columns(spans, row_offsets)
         is_padding = [row.is_padding for row in rows]
         if any(is_padding):
             self._mask_padding_rows(gathered, columns, is_padding)
@@ -232,12 +233,11 @@ class RowDataset(Dataset[Batch]):
         rows: Sequence[RowIndex],
         spans: NDArray[np.int64],
         row_offsets: NDArray[np.int64],
-        empty: Empty,
     ) -> dict[str, Any]:
         """Return the fields of the format, as they are gathered."""
         shape = (len(row_offsets) - 1, self.seq_len)
         gathered: dict[str, Any] = {
-            name: empty(shape, dtype) for name, dtype in self._dtypes.items()
+            name: self._buffers.empty(shape, dtype) for name, dtype in self._dtypes.items()
         }
         if "cu_seqlens" in self.format.fields:
             # A segment a span, one of padding a row, and the leading 0.
@@ -266,13 +266,13 @@ class RowDataset(Dataset[Batch]):
         return gathered
 
     def _gather_columns(
-        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64], empty: Empty
+        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64]
     ) -> dict[str, torch.Tensor]:
         if not self._column_tables:  # in a new process
             self._column_tables = self._make_column_tables()
         gathered = {}
         for name, column in self.columns.items():
-            gathered[name] = empty((len(row_offsets) - 1, self.seq_len), column.dtype)
+            gathered[name] = self._buffers.empty((len(row_offsets) - 1, self.seq_len), column.dtype)
             column.gather(
                 self._column_tables[name],
                 spans,

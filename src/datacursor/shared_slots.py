@@ -9,20 +9,20 @@ A batch without a slot, or too large for one, is sent as `share` does it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
+from datacursor.row_buffers import Buffers, RowBuffers
 from datacursor.shared_batch import ALIGNMENT, share
 from datacursor.slot_pool import SlotMemory, SlotPool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Empty = Callable[[tuple[int, ...], "np.dtype[Any]"], torch.Tensor]
 Field = tuple[str, torch.dtype, tuple[int, ...], int]  # name, dtype, shape, first byte in the slot
 
 
@@ -101,26 +101,21 @@ class WorkerSlots:
         self._gathers = gathers
         self._last_ticket = 0
         self._open: _OpenSlot | None = None
+        self._buffers = RowBuffers()
 
-    def open(self, rows: Sequence[int], otherwise: Empty) -> Empty:
-        """Take the slot that rows are marked with; return what makes the fields of their batch."""
+    def open(self, rows: Sequence[int], buffers: Buffers) -> Buffers:
+        """Take the slot that rows are marked with; return where to gather, `buffers` or here."""
         key, ticket, number = getattr(rows[0], "slot", None) or (b"", 0, 0)
         # Once a ticket: rows that a data set reads again later are another batch.
         if key == self._key and ticket > self._last_ticket:
             self._last_ticket = ticket
             self._open = _OpenSlot(number, self._memory.slot(number))
-        return self._empty_or(otherwise) if self._gathers else otherwise
+        return self if self._gathers else buffers
 
-    def _empty_or(self, otherwise: Empty) -> Empty:
-        slot = self._open
-        if slot is None:
-            return otherwise
-
-        def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-            tensor = slot.empty(shape, dtype)
-            return otherwise(shape, dtype) if tensor is None else tensor
-
-        return empty
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
+        """Return a tensor in the open slot, or elsewhere if there is none or it is full."""
+        tensor = None if self._open is None else self._open.empty(shape, dtype)
+        return self._buffers.empty(shape, dtype) if tensor is None else tensor
 
     def send(self, batch: Mapping[str, Any]) -> dict[str, Any] | SentBatch:
         """Return what a worker sends in place of a batch."""
