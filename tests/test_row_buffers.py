@@ -16,25 +16,22 @@ from packed import counted, deliver, make
 import datacursor as dc
 from datacursor.row_buffers import RowBuffers
 
-INT64 = np.dtype(np.int64)
-
 
 def lend(buffers: RowBuffers, value: int, size: int = 8) -> torch.Tensor:
-    return buffers.empty((size,), INT64).fill_(value)
+    array = np.frombuffer(buffers.lend(8 * size), np.int64)
+    return torch.from_numpy(array).fill_(value)
 
 
 def test_memory_that_nobody_holds_is_used_again() -> None:
     buffers = RowBuffers()
     address = lend(buffers, 1).data_ptr()
     assert lend(buffers, 2).data_ptr() == address
-    assert buffers.empty((2, 4), INT64).data_ptr() == address
-    assert buffers.empty((16,), np.dtype(np.int32)).data_ptr() == address
 
 
 def test_memory_of_another_size_is_not_lent() -> None:
     buffers = RowBuffers()
     lend(buffers, 1, size=8)
-    assert lend(buffers, 2, size=9).untyped_storage().nbytes() == 72
+    assert len(buffers.lend(72)) == 72
 
 
 def test_two_batches_at_once_have_memory_of_their_own() -> None:
@@ -94,11 +91,27 @@ def test_what_is_kept_of_a_batch_is_never_written_over(name: str) -> None:
     assert is_whole(kept)
 
 
+def test_fields_over_one_memory_keep_it_until_the_last_is_gone() -> None:
+    buffers = RowBuffers()
+    memory = buffers.lend(128)
+    first = torch.from_numpy(np.frombuffer(memory, np.int64, 8)).fill_(1)
+    second = torch.from_numpy(np.frombuffer(memory, np.int64, 8, 64).reshape(4, 2)).fill_(2)
+    address = first.data_ptr()
+    part = np.frombuffer(memory, np.int32, 16, 64).reshape(4, 4)[1:, :2].reshape(-1)
+    del memory, first
+    assert lend(buffers, 3, size=16).data_ptr() != address
+    del second
+    assert lend(buffers, 3, size=16).data_ptr() != address
+    assert part.tolist() == [2, 0, 2, 0, 2, 0]
+    del part
+    assert {lend(buffers, 3, size=16).data_ptr() for _ in range(3)} >= {address}
+
+
 def test_free_memory_has_a_limit() -> None:
     buffers = RowBuffers()
     many = [lend(buffers, value) for value in range(100)]
     del many
-    assert len(buffers._free) == 16
+    assert len(buffers._free) == 4
     assert not buffers._loans
 
 

@@ -166,8 +166,10 @@ class Contributions(ABC):
         """Return the reader's place and offset at any position of the cursor's epoch."""
 
     @abstractmethod
-    def issue(self, cursor: Cursor, layout: Layout, stop: int | None = None) -> Iterator[list[int]]:
-        """Yield one list of data set indices per micro-batch of this rank.
+    def issue(
+        self, cursor: Cursor, layout: Layout, stop: int | None = None
+    ) -> Iterator[Sequence[int]]:
+        """Yield the data set indices of one micro-batch of this rank after the other.
 
         They begin at the cursor's position and end at `stop`; None is the epoch's end.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, cast
@@ -46,22 +46,33 @@ class IssuedIndex(int):
         return IssuedIndex, (int(self), self.epoch, self.position)
 
 
-class _Issue:
-    """Feeds a `SamplerIterator`, one micro-batch at a time."""
+class Issue:
+    """What a session of the tracker gives out, from its cursor on."""
 
     def __init__(self, tracker: CommitTracker) -> None:
+        """Begin a session, or the one that is to be drawn."""
         self.tracker = tracker
         self.is_exhausted = False
         self.restart(tracker.begin())
 
     def restart(self, session: Session) -> None:
+        """Give out another session."""
         self.session = session
         self.current: Iterator[int] = iter(session.chunk)
-        self._batches: Iterator[list[int]] = iter(())
+        self._batches: Iterator[Sequence[int]] = iter(())
         self._is_short = False
-        self._mark, session.mark = session.mark, None
+        self._indices_of, session.indices_of = session.indices_of, list
 
-    def micro_batches(self) -> Iterator[Iterator[int]]:
+    def indices(self) -> Iterator[Iterator[int]]:
+        """Yield this rank's indices, an iterator a micro-batch."""
+        for batch in self.micro_batches():
+            # Ending the session empties this very list, and with it the running iterator.
+            self.session.chunk = self._indices_of(batch)
+            self.current = iter(self.session.chunk)
+            yield self.current
+
+    def micro_batches(self) -> Iterator[Sequence[int]]:
+        """Yield this rank's indices, up to a micro-batch that is short or the epoch's end."""
         while True:
             self.session.require_live()
             batch = next(self._batches, None)
@@ -72,13 +83,8 @@ class _Issue:
                     return
                 continue
             self._is_short = len(batch) < self.tracker.layout.batch_size
-            # Ending the session empties this very list, and with it the running iterator.
-            self.session.chunk = batch
-            if self._mark is not None:
-                self._mark(batch)
             self.session.record(batch)
-            self.current = iter(batch)
-            yield self.current
+            yield batch
 
     def _begin_stretch(self) -> bool:
         session, tracker = self.session, self.tracker
@@ -105,8 +111,8 @@ class _Issue:
 
 
 def _with_places(
-    batches: Iterator[list[int]], epoch: int, position: int, layout: Layout
-) -> Iterator[list[int]]:
+    batches: Iterator[Sequence[int]], epoch: int, position: int, layout: Layout
+) -> Iterator[Sequence[int]]:
     """Mark the batches of a stretch that begins at `position`."""
     for number, batch in enumerate(batches):
         places = enumerate(batch, layout.first_of_rank(position, number))
@@ -120,13 +126,13 @@ class SamplerIterator(chain[int]):
     is the *drawn* position, which is what torchdata's StatefulDataLoader saves.
     """
 
-    _issue: _Issue
+    _issue: Issue
 
     @classmethod
     def begin(cls, tracker: CommitTracker) -> SamplerIterator:
         """Start a session of the tracker at its cursor."""
-        issue = _Issue(tracker)
-        iterator = cast("SamplerIterator", cls.from_iterable(issue.micro_batches()))
+        issue = Issue(tracker)
+        iterator = cast("SamplerIterator", cls.from_iterable(issue.indices()))
         iterator._issue = issue
         return iterator
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeVar
 
 import torch
 from torch.utils.data import DataLoader
 
 from datacursor import _core
 from datacursor.errors import ArgumentError, DeliveryError
+from datacursor.in_process import InProcessBatches
+from datacursor.issuing import Issue
 from datacursor.sampler import CursorSampler
 from datacursor.session import Session
 from datacursor.worker_slots import LoaderSlots
@@ -21,6 +23,9 @@ from datacursor.worker_streams import (
     WorkerStreams,
     warn_of_draws,
 )
+
+if TYPE_CHECKING:
+    from datacursor.commits import CommitTracker
 
 T = TypeVar("T")
 
@@ -47,12 +52,6 @@ class CursorLoader(DataLoader[T]):
         ArgumentError: An option contradicts the sampler (batch_size, drop_last, shuffle,
             batch_sampler, in_order=False).
         TypeError: sampler is not a CursorSampler.
-
-    Attributes:
-        num_real: Contributions in the batch just delivered that are not padding.
-        padding_mask: bool tensor, one entry a contribution of that batch, True where padding.
-        ends_update: Whether that batch fills an update: accumulation_steps micro-batches since
-            the last commit, or fewer at the end of an epoch (or of a deferred range).
 
     Example:
         >>> sampler = CursorSampler(10, batch_size=4, shuffle=False)
@@ -101,10 +100,8 @@ class CursorLoader(DataLoader[T]):
         self._cursor_sampler = sampler
         self._seeds_workers = seeds_workers
         self._streams = streams  # until they were warned of
+        self._last: _Delivery | None = None
         self._slots: LoaderSlots | None = None  # of persistent workers
-        self.num_real = 0
-        self.padding_mask = torch.zeros(0, dtype=torch.bool)
-        self.ends_update = False
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # DataLoader names its own class
         """Deliver batches from the cursor to the end of its epoch, deferred ranges included."""
@@ -114,6 +111,14 @@ class CursorLoader(DataLoader[T]):
     def _draw(self, session: Session) -> Iterator[Any]:
         """Begin to load what the session has not issued yet."""
         tracker = self._cursor_sampler._tracker
+        if self._reads_in_process:
+            if not self._seeds_workers:
+                # As DataLoader does, with workers or without, so that a generator shared with the
+                # training loop goes on alike.
+                torch.empty((), dtype=torch.int64).random_(generator=self.generator)
+            with tracker.drawing_for(session):
+                micro_batches = Issue(tracker).micro_batches()
+            return InProcessBatches(micro_batches, self.dataset, self.collate_fn)
         if self._seeds_workers:
             cursor = session.start
             counter = (tracker.layout.rank, session.issued, cursor.epoch, cursor.position)
@@ -126,9 +131,17 @@ class CursorLoader(DataLoader[T]):
             self._slots = None  # the iterator's
         with tracker.drawing_for(session):  # with workers, which are given batches at once
             if slots is None:
-                return super().__iter__()
-            with slots.given_to(self, session):
-                return super().__iter__()
+                batches = super().__iter__()
+            else:
+                with slots.given_to(self, session):
+                    batches = super().__iter__()
+        return _TorchBatches(session, tracker, batches)
+
+    @property
+    def _reads_in_process(self) -> bool:
+        """Whether nothing is asked for that takes DataLoader's own iterator."""
+        issues_itself = type(self._cursor_sampler).__iter__ is CursorSampler.__iter__
+        return self.num_workers == 0 and not self.pin_memory and issues_itself
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Return the sampler's state: the committed position."""
@@ -145,13 +158,29 @@ class CursorLoader(DataLoader[T]):
         """
         self._cursor_sampler.load_state_dict(state_dict, allow_changed)
 
-    def _describe(self, session: Session, number: int) -> None:
+    @property
+    def num_real(self) -> int:
+        """Contributions in the batch just delivered that are not padding."""
+        return 0 if self._last is None else self._last.session.num_real(self._last.number)
+
+    @property
+    def padding_mask(self) -> torch.Tensor:
+        """Where the batch just delivered is padding: bool, one entry a contribution."""
         sampler = self._cursor_sampler
-        num_real = session.num_real(number)
-        size = num_real if sampler.num_replicas == 1 else sampler.batch_size
-        self.num_real = num_real
-        self.padding_mask = torch.arange(size) >= num_real
-        self.ends_update = session.ends_update(number)
+        num_real = self.num_real
+        is_short = sampler.num_replicas == 1 or self._last is None
+        return torch.arange(num_real if is_short else sampler.batch_size) >= num_real
+
+    @property
+    def ends_update(self) -> bool:
+        """Whether the batch just delivered fills an update.
+
+        That is, whether it is number accumulation_steps since the last commit before it, or the
+        last of an epoch (or of a deferred range).
+        """
+        return self._last is not None and self._last.session.ends_update(
+            self._last.number, self._last.first
+        )
 
     def progress(self, desc: str | None = None, *, file: TextIO | None = None) -> Iterable[Any]:
         """Return the rest of the epoch behind a tqdm progress bar that starts at the cursor.
@@ -170,6 +199,36 @@ class CursorLoader(DataLoader[T]):
             iter(self), desc=desc, total=len(self), initial=done, unit="batch", file=file
         )
         return bar
+
+
+class _Delivery(NamedTuple):
+    """A batch that was handed to the training loop.
+
+    Attributes:
+        session: What it belongs to.
+        number: Of the micro-batch in its session.
+        first: Number of the first micro-batch of its update.
+    """
+
+    session: Session
+    number: int
+    first: int
+
+
+class _TorchBatches:
+    """The batches of torch's iterator, which without workers first draws with the first of them."""
+
+    def __init__(self, session: Session, tracker: CommitTracker, batches: Iterator[Any]) -> None:
+        self._session = session
+        self._tracker = tracker
+        self._batches = batches
+
+    def __iter__(self) -> _TorchBatches:
+        return self
+
+    def __next__(self) -> Any:
+        with self._tracker.drawing_for(self._session):
+            return next(self._batches)
 
 
 class _Deliveries:
@@ -197,11 +256,12 @@ class _Deliveries:
         number = session.delivered or 0
         is_known = number < self._num_loaded
         batch = self._window[number - self._num_loaded] if is_known else self._load()
-        self._loader._describe(session, number)
+        loader = self._loader
+        loader._last = _Delivery(session, number, session.committed + session.undecided)
         session.delivered = number + 1
-        streams = self._loader._streams
+        streams = loader._streams
         if streams is not None and streams.has_drawn:
-            self._loader._streams = None
+            loader._streams = None
             warn_of_draws(stacklevel=2)
         return batch
 
@@ -229,15 +289,13 @@ class _Deliveries:
     def _draw(self) -> Any:
         session = self._session
         try:
-            with self._tracker.drawing_for(session):  # without workers, at the first batch
-                return next(self._batches)
+            return next(self._batches)
         except StopIteration:
             if self._num_loaded != session.issued or session.has_all(session.issued):
                 raise
         # Ranges were deferred after the sampler had issued everything it knew of.
         self._batches = self._loader._draw(session)
-        with self._tracker.drawing_for(session):
-            return next(self._batches)
+        return next(self._batches)
 
     def _require_all_delivered(self) -> None:
         if not self._session.has_all(self._num_loaded):

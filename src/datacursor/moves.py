@@ -9,7 +9,7 @@ the ranges that were deferred on the way, one after the other:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from datacursor._cursor_parts import DATA_UNVERIFIED, DROP_LAST
@@ -143,7 +143,7 @@ def stand_at(cursor: Cursor, contributions: Contributions, first: int) -> Cursor
 
 def issue(
     cursor: Cursor, contributions: Contributions, layout: Layout, part: Stretch
-) -> Iterator[list[int]]:
+) -> Iterator[Sequence[int]]:
     """Return the micro-batches of a stretch of the cursor's epoch."""
     reading = stand_at(cursor, contributions, part.first)
     return contributions.issue(reading, layout, None if part.is_open else part.stop)

@@ -1,10 +1,10 @@
 """Memory of batches that nobody holds any more, used again for the next ones.
 
 A fresh tensor of a megabyte costs the pages the system must clear for it, about a third of a
-gather. Memory goes back only when the last tensor over it is gone:
+gather. Memory goes back only when nothing over it is left:
 
-    batch    tensor -> array that is lent -> memory
-    view     tensor ------^                  when the array dies, its memory is free again
+    batch    tensor -> array -> memoryview -> array that is lent -> memory
+    view     tensor ------------^             when it dies, the memory is free again
 
 Every view, slice, NumPy array or saved tensor of a batch keeps the array that was lent, so a
 batch that is kept, wholly or in part, is never written over.
@@ -14,45 +14,42 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-_MAX_FREE = 16  # fields of about three batches
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-
-class Buffers(Protocol):
-    """Memory for the fields of batches."""
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        """Return a tensor whose memory is its own as long as it, or a view of it, lives."""
+_MAX_FREE = 4  # batches
 
 
-class _Loan(weakref.ref["NDArray[Any]"]):
-    """Watches an array that was lent and holds the memory below it."""
+class _Loan(weakref.ref["NDArray[np.uint8]"]):
+    """Watches what was lent and holds the memory below it."""
 
     __slots__ = ("memory",)
     memory: NDArray[np.uint8]
 
 
 class RowBuffers:
-    """Lends memory for the fields of batches. Thread safe; pickles as an empty one."""
+    """Lends memory for batches. Thread safe; pickles as an empty one."""
 
     def __init__(self) -> None:
         self._free: deque[NDArray[np.uint8]] = deque(maxlen=_MAX_FREE)
         self._loans: dict[int, _Loan] = {}
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        """Return a tensor whose memory is its own as long as it, or a view of it, lives."""
-        memory = self._take(prod(shape) * dtype.itemsize)
-        lent = memory.view(dtype).reshape(shape)
+    def lend(self, num_bytes: int) -> memoryview:
+        """Return memory that nobody else has while it, or an array or tensor over it, lives.
+
+        Make arrays over it by np.frombuffer: what np.ndarray makes keeps the memory itself only.
+        """
+        memory = self._take(num_bytes)
+        lent = memory[:]
         loan = _Loan(lent, self._take_back)
         loan.memory = memory
         self._loans[id(loan)] = loan
-        return torch.from_numpy(lent)
+        return lent.data
 
     def _take_back(self, loan: weakref.ref[NDArray[Any]]) -> None:
         self._free.append(self._loans.pop(id(loan)).memory)

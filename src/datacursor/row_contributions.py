@@ -11,11 +11,9 @@ from datacursor import _core
 from datacursor.contributions import Advance, Contributions, Layout, last_round_ranges
 from datacursor.errors import CursorMismatchError
 from datacursor.row_block import Reach, Reader, RowBlock
-from datacursor.row_index import RowIndex
+from datacursor.row_index import RowIndex, RowIndices
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from datacursor.cursor import Cursor
     from datacursor.plan import PackingPlan
 
@@ -65,8 +63,10 @@ class RowContributions(Contributions):
             return 0, 0
         return self.plan.reader_of(cursor.epoch, position, phase=cursor.phase)
 
-    def issue(self, cursor: Cursor, layout: Layout, stop: int | None = None) -> Iterator[list[int]]:
-        """Yield lists of `RowIndex`, some hundred rows planned at a time."""
+    def issue(
+        self, cursor: Cursor, layout: Layout, stop: int | None = None
+    ) -> Iterator[Sequence[int]]:
+        """Yield `RowIndex` objects, some hundred rows planned at a time."""
         position, reader = cursor.position, _reader(cursor)
         ahead = 1  # doubled as the epoch goes on, so that the first batch comes at once
         while True:
@@ -164,22 +164,17 @@ class RowContributions(Contributions):
         # Its tokens only fill the tensor, so an epoch with a phase may repeat plain rows.
         row = number % self.plan.reach(epoch, (0, 0), 0, number + 1).stop
         block = self.plan.rows_from(epoch, self.plan.reader_of(epoch, row), row, 1)
-        return self._row(row, epoch, block.spans, is_padding=True)
+        [index] = self._rows_of(block, epoch, row, 0, 1)
+        index.is_padding = True
+        return index
 
     def _rows_of(
         self, block: RowBlock, epoch: int, position: int, first: int, count: int
-    ) -> list[int]:
+    ) -> Sequence[RowIndex]:
         """Return rows [first, first + count) of a block that begins at `position`."""
-        offsets = block.row_offsets[first : first + count + 1].tolist()
-        return [
-            self._row(position + first + k, epoch, block.spans[offsets[k] : offsets[k + 1]])
-            for k in range(count)
-        ]
-
-    def _row(
-        self, row: int, epoch: int, spans: NDArray[np.int64], *, is_padding: bool = False
-    ) -> RowIndex:
-        return RowIndex(row, epoch, spans, is_padding=is_padding)
+        offsets = block.row_offsets[first : first + count + 1]
+        begin, end = offsets[0], offsets[-1]
+        return RowIndices(position + first, epoch, block.spans[begin:end], offsets - begin)
 
 
 def _reader(cursor: Cursor) -> Reader:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from datacursor.checks import require_choice
 from datacursor.errors import ArgumentError
@@ -43,7 +42,7 @@ class RowFormat:
 
     Attributes:
         fields: Gathered field -> its names in the batch, in order.
-        shape: Shape of a field of B rows of L tokens, before its -1 is filled in; None: [B, L].
+        shape: Shape of a field with a value for every token, -1 for B * L; None: [B, L].
         labels: "shifted" or "hf", where the consumer takes one alone.
         positions: "segment", where the consumer takes that alone.
         no_label: The label of a place without a target.
@@ -58,17 +57,14 @@ class RowFormat:
     mask_dtype: type[np.generic] = np.bool_
 
     def present(self, gathered: Batch) -> Batch:
-        """Return the fields under their names, in their shape; they share memory."""
-        return {
-            name: self.in_shape(gathered[field])
-            for field, names in self.fields.items()
-            for name in names
-        }
+        """Return the fields under their names; they share memory."""
+        return {name: gathered[field] for field, names in self.fields.items() for name in names}
 
-    def in_shape(self, field: Any) -> Any:
-        """Return a field of every token, [B, L], in this format's shape; others as they are."""
-        is_of_tokens = isinstance(field, torch.Tensor) and field.ndim == 2
-        return field.view(self.shape) if is_of_tokens and self.shape is not None else field
+    def shape_of(self, num_rows: int, seq_len: int) -> tuple[int, ...]:
+        """Return the shape of a field that has a value for every token."""
+        if self.shape is None:
+            return num_rows, seq_len
+        return *self.shape[:-1], num_rows * seq_len
 
 
 def _named_as_gathered(*fields: str) -> dict[str, tuple[str, ...]]:

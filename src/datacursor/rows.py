@@ -11,6 +11,7 @@ worker process plans nothing and needs no state:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -23,7 +24,8 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from datacursor._core import ColumnTable, TokenTable
 from datacursor.checks import optional_integer, require_bool, require_choice, require_integer
 from datacursor.errors import ArgumentError
-from datacursor.row_buffers import Buffers, RowBuffers
+from datacursor.row_buffers import RowBuffers
+from datacursor.row_fields import Buffers, RowFields
 from datacursor.row_format import (
     Batch,
     RowFormat,
@@ -31,7 +33,7 @@ from datacursor.row_format import (
     choose_positions,
     row_format,
 )
-from datacursor.row_index import RowIndex
+from datacursor.row_index import RowIndex, RowIndices, rows_of
 from datacursor.shared_batch import share
 from datacursor.shared_slots import SentBatch, attached
 from datacursor.token_column import TokenColumn
@@ -47,7 +49,7 @@ _DTYPES: dict[str, type[np.generic]] = {
     "segment_ids": np.int32,
     "loss_mask": np.bool_,
 }
-_NO_FIELDS: dict[str, Any] = dict.fromkeys([*_DTYPES, "cu_seqlens"])
+_ARRAYS = (*_DTYPES, "cu_seqlens")
 _IDS_DTYPES: dict[str, type[np.signedinteger[Any]]] = {"int64": np.int64, "int32": np.int32}
 
 
@@ -160,7 +162,9 @@ class RowDataset(Dataset[Batch]):
         self._check_special_ids()
         self.columns = _checked_columns({} if columns is None else columns, self.format)
         self._num_rows = require_integer("num_rows", num_rows, 0, 2**63)
-        self._dtypes = self._dtypes_of_fields()
+        self._fields = RowFields(self._dtypes(), self.format, self.seq_len)
+        dtypes = {name: column.dtype for name, column in self.columns.items()}
+        self._column_fields = RowFields(dtypes, self.format, self.seq_len)
         self._buffers: Buffers = RowBuffers()
         self._table: TokenTable | None = None
         self._column_tables = self._make_column_tables()
@@ -182,12 +186,12 @@ class RowDataset(Dataset[Batch]):
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
         batch = self._gather([row])
-        names = [name for field in self._dtypes for name in self.format.fields[field]]
+        names = [name for field in self._fields.names for name in self.format.fields[field]]
         for name in [*names, *self.columns]:
             batch[name] = batch[name].view(-1)
         return dict(batch)
 
-    def __getitems__(self, rows: list[RowIndex]) -> list[RowBatch]:
+    def __getitems__(self, rows: Sequence[RowIndex]) -> list[RowBatch]:
         """Return the batch of these rows, collated, in a list of one for torch's collate.
 
         Raises:
@@ -200,116 +204,113 @@ class RowDataset(Dataset[Batch]):
         if slots is None:
             return [RowBatch(share(self._gather(rows)))]
         self._buffers = slots.open(rows, self._buffers)
-        return [self._gather(rows)]
+        return [self._gather(rows_of(rows))]
 
     def num_bytes(self, num_rows: int) -> int:
-        """Return the bytes of all fields of shape [B, L] of a batch of so many rows."""
-        dtypes = [*self._dtypes.values(), *(column.dtype for column in self.columns.values())]
-        return num_rows * self.seq_len * sum(dtype.itemsize for dtype in dtypes)
+        """Return the bytes of a batch's fields with a value for every token."""
+        return self._fields.num_bytes(num_rows) + self._column_fields.num_bytes(num_rows)
 
     def _gather(self, rows: Sequence[RowIndex]) -> RowBatch:
-        for row in rows:
-            if not isinstance(row, RowIndex):
-                raise TypeError(
-                    f"a row is known by its spans, not by its number alone: index RowDataset with "
-                    f"the RowIndex objects that its sampler yields, got {type(row).__name__} {row}"
-                )
-        spans = np.concatenate([row.spans for row in rows])
-        num_spans = (len(row.spans) for row in rows)
-        row_offsets = np.fromiter(accumulate(num_spans, initial=0), np.int64, len(rows) + 1)
-        gathered = self._gather_tokens(rows, spans, row_offsets)
-        columns = self._gather_columns(spans, row_offsets)
-        is_padding = [row.is_padding for row in rows]
-        if any(is_padding):
-            self._mask_padding_rows(gathered, columns, is_padding)
-        if "cu_seqlens" in gathered and self.max_documents is not None:
-            size = len(rows) * (self.max_documents + 1) + 1
-            gathered["cu_seqlens"] = _with_size(gathered["cu_seqlens"], size)
-        columns = {name: self.format.in_shape(field) for name, field in columns.items()}
-        return RowBatch(self.format.present(gathered) | columns)
-
-    def _gather_tokens(
-        self,
-        rows: Sequence[RowIndex],
-        spans: NDArray[np.int64],
-        row_offsets: NDArray[np.int64],
-    ) -> dict[str, Any]:
-        """Return the fields of the format, as they are gathered."""
-        shape = (len(row_offsets) - 1, self.seq_len)
-        gathered: dict[str, Any] = {
-            name: self._buffers.empty(shape, dtype) for name, dtype in self._dtypes.items()
-        }
+        spans, row_offsets = _spans_of(rows)
+        table, places = self._open(rows, spans)
+        tensors, arrays = self._fields.empty(len(rows), self._buffers)
         if "cu_seqlens" in self.format.fields:
             # A segment a span, one of padding a row, and the leading 0.
-            size = len(spans) + len(row_offsets)
-            gathered["cu_seqlens"] = torch.empty(size, dtype=torch.int32)
-        table, places = self._open(rows, spans)
+            arrays["cu_seqlens"] = np.empty(len(spans) + len(rows) + 1, dtype=np.int32)
         num_boundaries, max_seqlen, num_targets = table.gather(
-            places,
-            row_offsets,
-            bos=self.bos,
-            eos=self.eos,
-            pad=self.pad_id,
-            shifted=self.labels == "shifted",
-            no_label=self.format.no_label,
-            continued=self.positions == "document",
-            align=self.align,
-            longest=self._longest,
-            **(_NO_FIELDS | {name: tensor.numpy() for name, tensor in gathered.items()}),
+            places, row_offsets, **self._options, **arrays
         )
-        if "cu_seqlens" in gathered:
-            gathered["cu_seqlens"] = gathered["cu_seqlens"][:num_boundaries]
-        gathered["max_seqlen"] = max_seqlen
-        gathered["num_targets"] = num_targets
-        gathered["spans"] = torch.from_numpy(spans)
-        gathered["row_offsets"] = torch.from_numpy(row_offsets)
-        return gathered
+        batch: Batch = {**tensors, "max_seqlen": max_seqlen, "num_targets": num_targets}
+        columns, column_arrays = self._gather_columns(spans, row_offsets)
+        ends = arrays["cu_seqlens"][:num_boundaries] if "cu_seqlens" in arrays else None
+        is_padding = _is_padding(rows)
+        if is_padding is not None:
+            self._mask_padding_rows(batch, arrays, column_arrays, is_padding)
+            ends = None if ends is None else self._ends_of_segments(ends, is_padding)
+        if ends is not None:
+            batch["cu_seqlens"] = torch.from_numpy(self._in_fixed_size(ends, len(rows)))
+        if "spans" in self.format.fields:
+            batch["spans"] = torch.from_numpy(spans.copy())  # they are the sampler's
+            batch["row_offsets"] = torch.from_numpy(row_offsets)
+        return RowBatch(self.format.present(batch) | columns)
 
     def _gather_columns(
         self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64]
-    ) -> dict[str, torch.Tensor]:
+    ) -> tuple[dict[str, torch.Tensor], dict[str, NDArray[Any]]]:
+        if not self.columns:
+            return {}, {}
         if not self._column_tables:  # in a new process
             self._column_tables = self._make_column_tables()
-        gathered = {}
+        tensors, arrays = self._column_fields.empty(len(row_offsets) - 1, self._buffers)
         for name, column in self.columns.items():
-            gathered[name] = self._buffers.empty((len(row_offsets) - 1, self.seq_len), column.dtype)
             column.gather(
                 self._column_tables[name],
                 spans,
                 row_offsets,
-                gathered[name],
+                arrays[name],
                 bos=self.bos is not None,
                 eos=self.eos is not None,
                 align=self.align,
                 longest=self._longest,
             )
-        return gathered
+        return tensors, arrays
 
     def _mask_padding_rows(
-        self, gathered: dict[str, Any], columns: dict[str, torch.Tensor], is_padding: list[bool]
+        self,
+        batch: Batch,
+        arrays: dict[str, NDArray[Any]],
+        columns: dict[str, NDArray[Any]],
+        is_padding: NDArray[np.bool_],
     ) -> None:
         """Turn whole rows into padding: one segment, no targets, tokens as they are."""
-        padding = torch.tensor(is_padding)
         marks: dict[str, Any] = {
             "labels": self.format.no_label,
-            "position_ids": torch.arange(self.seq_len),
+            "position_ids": np.arange(self.seq_len),
             "segment_ids": PADDING_SEGMENT,
             "loss_mask": 0,
         }
-        for name in self._dtypes.keys() & marks.keys():
-            gathered[name][padding] = marks[name]
-        for name, field in columns.items():
-            field.numpy()[is_padding] = self.columns[name].fill  # torch fills no wide unsigned
-        gathered["max_seqlen"] = self.seq_len
-        if "cu_seqlens" in gathered:
-            ends = gathered["cu_seqlens"]
-            row_of_end = (ends // self.seq_len).clamp(max=len(is_padding) - 1)
-            gathered["cu_seqlens"] = ends[(ends % self.seq_len == 0) | ~padding[row_of_end]]
-        if "loss_mask" in gathered:
-            gathered["num_targets"] = int(gathered["loss_mask"].sum())
+        for name in arrays.keys() & marks.keys():
+            arrays[name][is_padding] = marks[name]
+        for name, array in columns.items():
+            array[is_padding] = self.columns[name].fill
+        batch["max_seqlen"] = self.seq_len
+        if "loss_mask" in arrays:
+            batch["num_targets"] = int(arrays["loss_mask"].sum())
 
-    def _dtypes_of_fields(self) -> dict[str, np.dtype[Any]]:
-        """Return the dtypes of the format's fields of shape [B, L]."""
+    def _ends_of_segments(
+        self, ends: NDArray[np.int32], is_padding: NDArray[np.bool_]
+    ) -> NDArray[np.int32]:
+        """Return the boundaries without those inside a padding row."""
+        row_of_end = np.minimum(ends // self.seq_len, len(is_padding) - 1)
+        kept: NDArray[np.int32] = ends[(ends % self.seq_len == 0) | ~is_padding[row_of_end]]
+        return kept
+
+    def _in_fixed_size(self, ends: NDArray[np.int32], num_rows: int) -> NDArray[np.int32]:
+        """Return boundaries; under max_documents filled up by empty segments at the batch's end."""
+        if self.max_documents is None:
+            return ends
+        filled = np.full(num_rows * (self.max_documents + 1) + 1, ends[-1], dtype=np.int32)
+        filled[: len(ends)] = ends
+        return filled
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        """What of a gather is the same for all batches."""
+        absent = [name for name in _ARRAYS if name not in self.format.fields]
+        return {
+            "bos": self.bos,
+            "eos": self.eos,
+            "pad": self.pad_id,
+            "shifted": self.labels == "shifted",
+            "no_label": self.format.no_label,
+            "continued": self.positions == "document",
+            "align": self.align,
+            "longest": self._longest,
+            **dict.fromkeys(absent),
+        }
+
+    def _dtypes(self) -> dict[str, np.dtype[Any]]:
+        """Return the dtypes of the format's fields that have a value for every token."""
         dtypes = _DTYPES | {
             "input_ids": _IDS_DTYPES[self.ids_dtype],
             "loss_mask": self.format.mask_dtype,
@@ -368,8 +369,23 @@ def _checked_columns(
     return dict(columns)
 
 
-def _with_size(ends: torch.Tensor, size: int) -> torch.Tensor:
-    """Return boundaries followed by empty segments at the end of the batch."""
-    filled = ends.new_full((size,), int(ends[-1]))
-    filled[: len(ends)] = ends
-    return filled
+def _spans_of(rows: Sequence[RowIndex]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the spans of all rows and where in them each row begins."""
+    if isinstance(rows, RowIndices):
+        return rows.spans, rows.row_offsets
+    for row in rows:
+        if not isinstance(row, RowIndex):
+            raise TypeError(
+                f"a row is known by its spans, not by its number alone: index RowDataset with "
+                f"the RowIndex objects that its sampler yields, got {type(row).__name__} {row}"
+            )
+    num_spans = (len(row.spans) for row in rows)
+    row_offsets = np.fromiter(accumulate(num_spans, initial=0), np.int64, len(rows) + 1)
+    return np.concatenate([row.spans for row in rows]), row_offsets
+
+
+def _is_padding(rows: Sequence[RowIndex]) -> NDArray[np.bool_] | None:
+    """Return which rows are padding; None if none is."""
+    if isinstance(rows, RowIndices) or not any(row.is_padding for row in rows):
+        return None
+    return np.array([row.is_padding for row in rows])

@@ -46,7 +46,7 @@ class Session:
         undecided: Micro-batches after these, of an update whose outcome a device still holds.
         chunk: The micro-batch being drawn right now.
         num_pending: Micro-batches whose gradients the run began with; they count as delivered.
-        mark: What marks each micro-batch that is issued, until an iterator takes it; or None.
+        indices_of: What makes the indices a loader is given of a micro-batch that is issued.
     """
 
     def __init__(self, start: Cursor, contributions: Contributions, layout: Layout) -> None:
@@ -56,12 +56,12 @@ class Session:
         self.committed = self.undecided = 0
         self.chunk: list[int] = []
         self.num_pending = start.pending
-        self.mark: Callable[[Sequence[int]], None] | None = None
+        self.indices_of: Callable[[Sequence[int]], list[int]] = list
         self._layout = layout
         self._look = partial(moves.reach_of, start, contributions, layout)
         self._stretches = moves.stretches_of(start, layout, self._look(1))
         self._num_begun = 0  # stretches
-        self._kept: deque[list[int]] | None = deque() if layout.num_replicas > 1 else None
+        self._kept: deque[Sequence[int]] | None = deque() if layout.num_replicas > 1 else None
         self._ended_by: str | None = None
         self._count()
 
@@ -113,7 +113,7 @@ class Session:
         self._num_begun += 1
         return self._stretches[self._num_begun - 1]
 
-    def record(self, batch: list[int]) -> None:
+    def record(self, batch: Sequence[int]) -> None:
         """Count a micro-batch as issued; where there are several ranks, keep what it holds."""
         self.issued += 1
         if self._kept is not None:
@@ -171,9 +171,8 @@ class Session:
         given = self.issued if self.delivered is None else self.delivered
         return self.committed < given and self.has_all(given)
 
-    def ends_update(self, micro_batch: int) -> bool:
-        """Whether a micro-batch fills an update begun at the last commit, or ends its stretch."""
-        first = self.committed + self.undecided
+    def ends_update(self, micro_batch: int, first: int) -> bool:
+        """Whether a micro-batch fills an update begun with `first`, or ends its stretch."""
         count = micro_batch + 1 - first
         if count >= self._layout.accumulation_steps:
             return True

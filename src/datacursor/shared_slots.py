@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from datacursor.row_buffers import Buffers, RowBuffers
+from datacursor.row_buffers import RowBuffers
+from datacursor.row_fields import Buffers
 from datacursor.shared_batch import ALIGNMENT, share
 from datacursor.slot_pool import SlotMemory, SlotPool
 
@@ -44,13 +45,17 @@ def _receive(
 ) -> dict[str, Any]:
     memory = SlotPool.of(key).lend(slot)
     for name, dtype, shape, start in fields:
-        size = prod(shape)
-        batch[name] = (
-            torch.frombuffer(memory, dtype=dtype, count=size, offset=start).view(shape)
-            if size > 0
-            else torch.empty(shape, dtype=dtype)
-        )
+        batch[name] = _tensor(memory, dtype, shape, start)
     return batch
+
+
+def _tensor(
+    memory: memoryview, dtype: torch.dtype, shape: tuple[int, ...], start: int = 0
+) -> torch.Tensor:
+    size = prod(shape)
+    if size == 0:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(memory, dtype=dtype, count=size, offset=start).view(shape)
 
 
 class _OpenSlot:
@@ -58,30 +63,31 @@ class _OpenSlot:
 
     def __init__(self, number: int, memory: NDArray[np.uint8]) -> None:
         self.number = number
-        self._memory = memory
+        self._memory = memory.data
         self._address = memory.ctypes.data
         self._size = 0
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor | None:
-        """Return a tensor in the slot, or None if there is no room."""
+    def lend(self, num_bytes: int) -> memoryview | None:
+        """Return memory in the slot, or None if there is no room."""
         start = -(-self._size // ALIGNMENT) * ALIGNMENT
-        stop = start + prod(shape) * dtype.itemsize
+        stop = start + num_bytes
         if stop > len(self._memory):
             return None
         self._size = stop
-        return torch.from_numpy(self._memory[start:stop].view(dtype).reshape(shape))
+        return self._memory[start:stop]
 
     def start_of(self, tensor: torch.Tensor) -> int | None:
         """Return where a tensor lies; it is copied if it lies elsewhere. None: there is no room."""
         start = tensor.data_ptr() - self._address
         if 0 <= start < self._size and tensor.is_contiguous():
             return start
-        copy = self.empty((tensor.nbytes,), np.dtype(np.uint8))
-        if copy is None:
+        memory = self.lend(tensor.nbytes)
+        if memory is None:
             return None
+        start = self._size - tensor.nbytes
         if tensor.numel() > 0:
-            copy.view(tensor.dtype).view(tensor.shape).copy_(tensor)
-        return copy.data_ptr() - self._address
+            _tensor(memory, tensor.dtype, tensor.shape).copy_(tensor)
+        return start
 
 
 class WorkerSlots:
@@ -112,10 +118,10 @@ class WorkerSlots:
             self._open = _OpenSlot(number, self._memory.slot(number))
         return self if self._gathers else buffers
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> torch.Tensor:
-        """Return a tensor in the open slot, or elsewhere if there is none or it is full."""
-        tensor = None if self._open is None else self._open.empty(shape, dtype)
-        return self._buffers.empty(shape, dtype) if tensor is None else tensor
+    def lend(self, num_bytes: int) -> memoryview:
+        """Return memory in the open slot, or elsewhere if there is none or it is full."""
+        memory = None if self._open is None else self._open.lend(num_bytes)
+        return self._buffers.lend(num_bytes) if memory is None else memory
 
     def send(self, batch: Mapping[str, Any]) -> dict[str, Any] | SentBatch:
         """Return what a worker sends in place of a batch."""

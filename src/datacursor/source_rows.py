@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from datacursor._core import TokenTable
 from datacursor.errors import ArgumentError
 from datacursor.row_contributions import RowContributions
-from datacursor.row_index import RowIndex
 from datacursor.rows import RowDataset
 from datacursor.tokens import TokenCorpus
 
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from datacursor.document_source import DocumentSource
+    from datacursor.row_block import RowBlock
+    from datacursor.row_index import RowIndex
     from datacursor.shards import TokenShard
     from datacursor.source_plan import SourcePlan
     from datacursor.token_column import TokenColumn
@@ -94,8 +95,10 @@ class SourceContributions(RowContributions):
 
     plan: SourcePlan
 
-    def _row(
-        self, row: int, epoch: int, spans: NDArray[np.int64], *, is_padding: bool = False
-    ) -> RowIndex:
-        reading = self.plan.reading_of(epoch, int(spans[0, 0]))
-        return RowIndex(row, epoch, spans, is_padding=is_padding, reading=reading)
+    def _rows_of(
+        self, block: RowBlock, epoch: int, position: int, first: int, count: int
+    ) -> Sequence[RowIndex]:
+        rows = [*super()._rows_of(block, epoch, position, first, count)]
+        for row in rows:
+            row.reading = self.plan.reading_of(epoch, int(row.spans[0, 0]))
+        return rows

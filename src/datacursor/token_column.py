@@ -85,7 +85,7 @@ class TokenColumn:
         table: ColumnTable,
         spans: NDArray[np.int64],
         row_offsets: NDArray[np.int64],
-        out: torch.Tensor,
+        out: NDArray[Any],
         **options: Any,
     ) -> None:
         """Write the values of rows of spans.
@@ -107,7 +107,7 @@ class TokenColumn:
             row_offsets,
             shifted=self.shifted,
             fill=self._fill_bits,
-            out=out.numpy().view(_unsigned(self.dtype)),
+            out=out.view(_unsigned(self.dtype)),
             **options,
         )
 

@@ -242,7 +242,7 @@ class TokenCorpus:
         if documents is not None and len(files) > 1:
             # Files without documents share their start with the next one, which is the last.
             touched = np.searchsorted(self._file_starts, documents, side="right") - 1
-            files = [files[number] for number in np.unique(touched)]
+            files = [files[number] for number in sorted(set(touched.tolist()))]
         for file in files:
             file.check()
 

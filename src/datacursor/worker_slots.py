@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import default_collate
 
-from datacursor.row_index import RowIndex
+from datacursor.row_index import BatchIndex, RowIndex, RowIndices
 from datacursor.rows import RowDataset
 from datacursor.shared_slots import WorkerSlots, attach
 from datacursor.slot_pool import SlotMemory, SlotPool
@@ -92,17 +92,21 @@ class LoaderSlots:
         gathers = is_direct and type(rows).__getitems__ is RowDataset.__getitems__
         return cls(SlotPool(memory), gathers=gathers)
 
-    def mark(self, rows: Sequence[int]) -> None:
-        """Give a micro-batch that is issued a slot, if one is free."""
-        if rows and isinstance(rows[0], RowIndex):
-            slot = self._pool.take()
-            if slot is not None:
-                rows[0].slot = (self._pool.key, next(self._tickets), slot)
+    def indices_of(self, rows: Sequence[int]) -> list[int]:
+        """Return the indices of a micro-batch, the first one with a slot if one is free."""
+        slot = self._pool.take()
+        mark = None if slot is None else (self._pool.key, next(self._tickets), slot)
+        if self._gathers and isinstance(rows, RowIndices):
+            return [BatchIndex(rows, mark), *range(1, len(rows))]
+        indices = [*rows]
+        if isinstance(indices[0], RowIndex):
+            indices[0].slot = mark
+        return indices
 
     @contextmanager
     def given_to(self, loader: DataLoader[Any], session: Session) -> Iterator[None]:
         """Give them to the workers that the loader starts inside, marks to what it draws."""
-        session.mark = self.mark
+        session.indices_of = self.indices_of
         init = loader.worker_init_fn
         loader.worker_init_fn = SlotInit(self._pool, init, gathers=self._gathers)
         try:
