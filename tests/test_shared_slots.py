@@ -6,6 +6,7 @@ import gc
 import io
 import os
 import pickle
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,26 @@ def test_a_collate_fn_of_the_user_sees_tensors(lent: Lent) -> None:
     assert lent == []
 
 
+class Counting(dc.PackedSampler):
+    """A sampler that looks at the rows it gives out."""
+
+    num_spans = 0
+
+    def __iter__(self) -> Any:
+        for row in super().__iter__():
+            self.num_spans += len(row.spans)  # type: ignore[attr-defined]  # a RowIndex
+            yield row
+
+
+def test_a_sampler_that_gives_out_rows_itself_sees_rows(lent: Lent) -> None:
+    corpus = dc.TokenCorpus.open(DOCUMENTS)
+    rows = Counting(corpus, seq_len=SEQ_LEN, batch_size=2, seed=3)
+    batches = list(load(rows))
+    require_equal(batches, expected_of())
+    assert rows.num_spans == sum(len(batch["spans"]) for batch in batches)
+    assert lent == []
+
+
 def test_a_plain_loader_uses_no_slot(lent: Lent) -> None:
     rows = rows_of()
     plain: Any = DataLoader(rows.dataset, batch_size=2, sampler=rows, num_workers=1)
@@ -267,6 +288,14 @@ def test_batches_that_are_all_kept_stay_right_when_the_slots_are_used_up(lent: L
     require_equal(kept, expected_of())
     assert 0 < len(lent) < len(kept)
     assert len(set(lent)) == len(lent)
+
+
+def test_a_loop_may_hold_some_batches(lent: Lent) -> None:
+    held: deque[Any] = deque(maxlen=2 + 3)
+    loader = load(rows_of(accumulation_steps=2))
+    for batch in loader:
+        held.append(batch)
+    assert len(lent) == len(loader)
 
 
 def test_slots_are_used_again_when_batches_are_let_go(lent: Lent) -> None:

@@ -11,6 +11,7 @@ from torch.utils.data import default_collate
 
 from datacursor.row_index import BatchIndex, RowIndex, RowIndices
 from datacursor.rows import RowDataset
+from datacursor.sampler import CursorSampler
 from datacursor.shared_slots import WorkerSlots, attach
 from datacursor.slot_pool import SlotMemory, SlotPool
 from datacursor.worker_streams import ComparingCollate
@@ -18,7 +19,6 @@ from datacursor.worker_streams import ComparingCollate
 if TYPE_CHECKING:
     from torch.utils.data import DataLoader
 
-    from datacursor.sampler import CursorSampler
     from datacursor.session import Session
 
 _NUM_SPARE = 4  # the batch in use, the one before it, one being pinned, and one more
@@ -72,14 +72,13 @@ class LoaderSlots:
         None where there are no workers, where batches are other than packed rows that torch
         collates, and where the system has no such memory.
         """
-        dataset, collate = loader.dataset, loader.collate_fn
-        is_direct = isinstance(dataset, RowDataset)
-        rows = dataset if is_direct else getattr(dataset, "dataset", None)
+        dataset: Any = loader.dataset
+        collate = loader.collate_fn
+        rows = dataset if isinstance(dataset, RowDataset) else getattr(dataset, "dataset", None)
         if isinstance(collate, ComparingCollate):
             collate = collate.inner
-        if loader.num_workers == 0 or collate is not default_collate:
-            return None
-        if not isinstance(rows, RowDataset):
+        is_plain = collate is default_collate and type(sampler).__iter__ is CursorSampler.__iter__
+        if loader.num_workers == 0 or not is_plain or not isinstance(rows, RowDataset):
             return None
         num_kept = min(sampler.accumulation_steps, _MAX_KEPT)
         num_slots = loader.num_workers * (loader.prefetch_factor or 1) + num_kept + _NUM_SPARE
@@ -89,7 +88,7 @@ class LoaderSlots:
             )
         except OSError:  # not Linux, or a limit
             return None
-        gathers = is_direct and type(rows).__getitems__ is RowDataset.__getitems__
+        gathers = rows is dataset and type(rows).__getitems__ is RowDataset.__getitems__
         return cls(SlotPool(memory), gathers=gathers)
 
     def indices_of(self, rows: Sequence[int]) -> list[int]:
