@@ -12,6 +12,9 @@ import torch
 from datacursor import PackingPlan, TokenCorpus
 from datacursor._core import TokenTable
 from datacursor.row_block import RowBlock
+from datacursor.row_buffers import RowBuffers
+from datacursor.row_fields import RowFields
+from datacursor.row_format import ALL_FIELDS
 
 if TYPE_CHECKING:
     from corpora import TokenFiles
@@ -94,20 +97,19 @@ class PackedEpochs:
     def batches(
         self, fields: tuple[str, ...], batch_size: int
     ) -> Iterator[dict[str, torch.Tensor]]:
-        """Return batches of one more epoch, each in tensors of its own."""
+        """Return batches of one more epoch, in memory that nobody holds, as a `RowDataset` does."""
         self._epoch += 1
+        dtypes = {name: np.dtype(FIELDS[name]) for name in fields}
+        row_fields = RowFields(dtypes, ALL_FIELDS, self.plan.seq_len)
+        buffers = RowBuffers()
         for block in blocks(self.plan, self._epoch, self.num_rows):
             for first in range(0, len(block.row_offsets) - 1, batch_size):
                 offsets = block.row_offsets[first : first + batch_size + 1]
-                part = RowBlock(
-                    block.spans[offsets[0] : offsets[-1]], offsets - offsets[0], block.reader
-                )
-                shape = (len(offsets) - 1, self.plan.seq_len)
-                out: dict[str, NDArray[Any]] = {
-                    name: np.empty(shape, FIELDS[name]) for name in fields
-                }
-                self.gather(part, out)
-                yield {name: torch.from_numpy(array) for name, array in out.items()}
+                begin, end = offsets[0], offsets[-1]
+                part = RowBlock(block.spans[begin:end], offsets - begin, block.reader)
+                tensors, arrays = row_fields.empty(len(offsets) - 1, buffers)
+                self.gather(part, arrays)
+                yield tensors
 
     def gather(self, block: RowBlock, out: Mapping[str, NDArray[Any]]) -> int:
         """Gather rows; return the number of targets."""

@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -166,12 +167,17 @@ def megatron_rows(files: TokenFiles, seq_len: int) -> Any:
     return GPTDataset(index, path, documents, None, Split.train, config)
 
 
-def nanogpt(files: TokenFiles, shape: Shape) -> Batches:
-    """Cut rows out of the mapped tokens anywhere, as nanoGPT does: x and y."""
+def nanogpt(files: TokenFiles, shape: Shape, *, map_once: bool = False) -> Batches:
+    """Cut rows out of the mapped tokens anywhere: x and y.
+
+    nanoGPT maps the file for each batch, as the pages of one map would count as memory in use.
+    """
     tokens = files.tokens()
     seq_len = shape.seq_len
     for _ in range(files.num_tokens // (shape.batch_size * seq_len)):
-        firsts = torch.randint(len(tokens) - seq_len, (shape.batch_size,)).tolist()
+        if not map_once:
+            tokens = files.tokens()
+        firsts = torch.randint(len(tokens) - seq_len, (shape.batch_size,))
         x = [torch.from_numpy(tokens[k : k + seq_len].astype(np.int64)) for k in firsts]
         y = [torch.from_numpy(tokens[k + 1 : k + 1 + seq_len].astype(np.int64)) for k in firsts]
         yield {"input_ids": torch.stack(x), "labels": torch.stack(y)}
@@ -191,6 +197,12 @@ PACKERS = (
     ),
     Packer("Megatron GPTDataset", _IDS_AND_LABELS, "concat", megatron),
     Packer("nanoGPT get_batch", _IDS_AND_LABELS, "concat", nanogpt),
+    Packer(
+        "nanoGPT get_batch, mapped once",
+        _IDS_AND_LABELS,
+        "concat",
+        partial(nanogpt, map_once=True),
+    ),
 )
 
 

@@ -29,6 +29,7 @@ NEEDS = {
         "test_documents.py",
         "test_examples.py",
         "test_kills.py",
+        "test_in_process.py",
         "test_ledger_sampler.py",
         "test_loader.py",
         "test_loop_state.py",

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, default_collate
 
 from datacursor.errors import ArgumentError, CorpusError
-from datacursor.row_index import RowIndex
+from datacursor.row_index import RowIndex, RowIndices
 from datacursor.rows import RowBatch, RowDataset
 from datacursor.tokens import TokenCorpus
 
@@ -34,7 +35,7 @@ def dataset(documents: Any, seq_len: int = 4, **options: Any) -> RowDataset:
     return RowDataset(TokenCorpus.open(documents), seq_len=seq_len, num_rows=3, **options)
 
 
-def gather(source: RowDataset, rows: list[RowIndex]) -> dict[str, Any]:
+def gather(source: RowDataset, rows: Sequence[RowIndex]) -> dict[str, Any]:
     (batch,) = source.__getitems__(rows)
     return batch
 
@@ -338,6 +339,32 @@ def test_row_index_is_the_number_of_its_row() -> None:
     assert list("abcdef")[row] == "f"
     assert (row.epoch, row.is_padding) == (2, False)
     assert repr(row) == "RowIndex(5, epoch=2, spans=[[1, 0, 4]])"
+
+
+def test_rows_in_one_array_are_the_rows_one_by_one() -> None:
+    spans = np.array([span for row in CASE_1_ROWS for span in row])
+    rows = RowIndices(7, 3, spans, np.array([0, 2, 4, 5]))
+    assert len(rows) == 3
+    assert [(int(row), row.epoch, row.is_padding) for row in rows] == [
+        (7, 3, False),
+        (8, 3, False),
+        (9, 3, False),
+    ]
+    assert [row.spans.tolist() for row in rows] == [[list(s) for s in row] for row in CASE_1_ROWS]
+    assert (rows[-1], rows[1:], 8 in rows) == (9, [8, 9], True)
+    with pytest.raises(IndexError):
+        rows[3]
+    together, apart = gather(dataset(CASE_1), rows), gather(dataset(CASE_1), list(rows))
+    assert {k: np.asarray(v).tolist() for k, v in together.items()} == {
+        k: np.asarray(v).tolist() for k, v in apart.items()
+    }
+
+
+def test_spans_of_a_batch_are_a_copy() -> None:
+    spans = np.array(CASE_1_ROWS[0])
+    batch = gather(dataset(CASE_1), RowIndices(0, 0, spans, np.array([0, 2])))
+    batch["spans"].zero_()
+    assert spans.tolist() == [list(span) for span in CASE_1_ROWS[0]]
 
 
 def test_row_index_survives_pickling() -> None:

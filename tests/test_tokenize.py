@@ -106,6 +106,16 @@ def test_blank_lines_are_no_documents_and_the_last_needs_no_end(tmp_path: Path) 
     assert documents_of(TokenCorpus.open(tmp_path / "out")) == [[97], [98]]
 
 
+def test_a_byte_order_mark_before_the_first_line_is_left_out(tmp_path: Path) -> None:
+    mark = b"\xef\xbb\xbf"
+    (tmp_path / "a.jsonl").write_bytes(mark + b'{"text": "a"}\n{"text": "b"}\n')
+    (tmp_path / "b.jsonl").write_bytes(mark + b'\n{"text": "\xef\xbb\xbfc"}\n')
+    (tmp_path / "c.jsonl").write_bytes(mark)
+    tokenize([tmp_path / f"{name}.jsonl" for name in "abc"], tmp_path / "out")
+    expected = [list(text.encode()) for text in ("a", "b", "\ufeffc")]
+    assert documents_of(TokenCorpus.open(tmp_path / "out")) == expected
+
+
 def test_an_empty_text_file_is_an_empty_document(tmp_path: Path) -> None:
     tokenize(write_texts(tmp_path / "in", ["", "a", ""]), tmp_path / "out")
     assert documents_of(TokenCorpus.open(tmp_path / "out")) == [[], [97], []]
@@ -123,7 +133,12 @@ def test_another_column(tmp_path: Path) -> None:
     assert documents_of(TokenCorpus.open(tmp_path / "out")) == [[97]]
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+STRINGS = [pa.string(), pa.large_string(), pa.dictionary(pa.int16(), pa.string())]
+if hasattr(pa, "string_view"):
+    STRINGS.append(pa.string_view())
+
+
+@pytest.mark.parametrize("kind", STRINGS, ids=str)
 def test_string_columns_and_row_groups(kind: Any, tmp_path: Path) -> None:
     source = write_parquet(tmp_path / "a.parquet", MANY, kind, row_group_size=7)
     tokenize(source, tmp_path / "out")

@@ -449,15 +449,16 @@ def test_file_truncated_in_use_is_an_error_and_not_a_signal(tmp_path: Path) -> N
     assert result.returncode == 0, result.stderr
 
 
-def test_only_the_files_of_the_documents_are_checked(tmp_path: Path) -> None:
-    for name, documents in (("a", [[1], [2]]), ("b", []), ("c", [[3]])):
+def test_of_many_files_only_those_of_the_documents_are_checked(tmp_path: Path) -> None:
+    files = (("a", [[1], [2]]), ("b", []), ("c", [[3]]), ("d", []), ("e", [[4]]))
+    for name, documents in files:
         write(tmp_path / f"{name}.arrow", table(documents))
     corpus = TokenCorpus.open(tmp_path)
     with (tmp_path / "c.arrow").open("ab") as file:
         file.write(b"more")
     corpus.check_unchanged(np.array([0, 1]))
     assert corpus.document(1).tolist() == [2]
-    for touched in (np.array([2]), None):
+    for touched in (np.array([2]), np.array([3, 0, 2, 2]), None):
         with pytest.raises(CorpusError, match=r"c\.arrow changed while in use"):
             corpus.check_unchanged(touched)
 

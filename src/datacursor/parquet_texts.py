@@ -42,7 +42,7 @@ def read_rows(path: str, column: str) -> Iterator[tuple[bytes | None, float]]:
         for batch in reader.iter_batches(_BATCH_ROWS, columns=[column], use_threads=False):
             if batch.schema.names != [column]:
                 raise CorpusError(f"{path}: column {column!r} reads as {batch.schema.names}")
-            for value in batch.column(0).cast(pa.large_binary()).to_pylist():
+            for value in _plain(batch.column(0)).cast(pa.large_binary()).to_pylist():
                 row += 1
                 yield value, min(1.0, row / max(1, num_rows))
         if row != num_rows:
@@ -55,5 +55,12 @@ def _opened(path: str) -> Iterator[Any]:
         yield pq.ParquetFile(source, pre_buffer=False)
 
 
+def _plain(values: Any) -> Any:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
 def _is_string(kind: Any) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    names = ("is_string", "is_large_string", "is_string_view")  # views are newer than pyarrow 15
+    return any(getattr(pa.types, name)(kind) for name in names if hasattr(pa.types, name))

@@ -67,6 +67,8 @@ class RowFields:
         arrays: dict[str, Any] = {}
         for name, dtype, place in self._fields:
             array = np.frombuffer(memory, dtype, num_tokens, num_tokens * place)
-            tensors[name] = torch.from_numpy(array.reshape(shape))
             arrays[name] = array.reshape(by_row)
+            tensors[name] = torch.from_numpy(
+                arrays[name] if shape == by_row else array.reshape(shape)
+            )
         return tensors, arrays

@@ -2,7 +2,8 @@
 
     format    by suffix, any case   a document is
     text      anything else         a file, byte for byte: no line end and no mark is changed
-    jsonl     .jsonl, .ndjson       a line that is not blank: a JSON object, its field `column`
+    jsonl     .jsonl, .ndjson       a line that is not blank: a JSON object, its field `column`;
+                                    a byte order mark before the first is left out
     parquet   .parquet              a row: a string column
 
 A null is a null document. Bytes that are not UTF-8 (or a lone surrogate in JSON) are an error
@@ -11,13 +12,14 @@ that names file and place, or become U+FFFD.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from datacursor.errors import ArgumentError, CorpusError
 
@@ -156,7 +158,7 @@ def _count(path: str, format: str) -> int:
         return 1
     if format == "jsonl":
         with Path(path).open("rb") as file:
-            return sum(not line.isspace() for line in file)
+            return sum(1 for _ in _json_lines(file))
     from datacursor.parquet_texts import count_rows
 
     return count_rows(path)
@@ -179,12 +181,22 @@ def _texts_of(path: str, source: TextFiles) -> Iterator[tuple[str | None, float]
 def _lines_of(path: str, source: TextFiles) -> Iterator[tuple[str | None, float]]:
     with Path(path).open("rb") as file:
         num_bytes = max(1, os.fstat(file.fileno()).st_size)
-        num_read = 0
-        for number, line in enumerate(file, 1):
-            num_read += len(line)
-            if not line.isspace():
-                where = f"{path}: line {number}"
-                yield _field(line, source, where), min(1.0, num_read / num_bytes)
+        for number, line, num_read in _json_lines(file):
+            where = f"{path}: line {number}"
+            yield _field(line, source, where), min(1.0, num_read / num_bytes)
+
+
+def _json_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the lines that are not blank: number, bytes, and bytes of the file up to its end.
+
+    A byte order mark, which some editors put before the first line, is not JSON and is left out.
+    """
+    num_read = 0
+    for number, line in enumerate(file, 1):
+        num_read += len(line)
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if text and not text.isspace():
+            yield number, text, num_read
 
 
 def _field(line: bytes, source: TextFiles, where: str) -> str | None:

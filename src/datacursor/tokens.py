@@ -26,6 +26,8 @@ from datacursor.shards import IntArray, TokenShard, shard_from_sequences
 
 __all__ = ["TokenCorpus", "TokenShard"]
 
+_FEW_FILES = 4  # checked sooner than it is found out which are touched
+
 FORMATS = ("memory", *corpus_files.FORMATS)
 
 
@@ -232,16 +234,16 @@ class TokenCorpus:
         microsecond a file, goes before the reading.
 
         Args:
-            documents: Check only the files of these documents, which must be in range. None
-                checks every file.
+            documents: Check the files of these documents, which must be in range, and no others
+                where there are many. None checks every file.
 
         Raises:
             CorpusError: A file grew or was truncated; names the file and both sizes.
         """
         files: Sequence[MappedFile] = self._files
-        if documents is not None and len(files) > 1:
+        if documents is not None and len(files) > _FEW_FILES:
             # Files without documents share their start with the next one, which is the last.
-            touched = np.searchsorted(self._file_starts, documents, side="right") - 1
+            touched = self._file_starts.searchsorted(documents, side="right") - 1
             files = [files[number] for number in sorted(set(touched.tolist()))]
         for file in files:
             file.check()
