@@ -10,6 +10,7 @@ A batch without a slot, or too large for one, is sent as `share` does it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from ctypes import memmove
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -45,17 +46,13 @@ def _receive(
 ) -> dict[str, Any]:
     memory = SlotPool.of(key).lend(slot)
     for name, dtype, shape, start in fields:
-        batch[name] = _tensor(memory, dtype, shape, start)
+        size = prod(shape)
+        batch[name] = (
+            torch.frombuffer(memory, dtype=dtype, count=size, offset=start).view(shape)
+            if size > 0
+            else torch.empty(shape, dtype=dtype)
+        )
     return batch
-
-
-def _tensor(
-    memory: memoryview, dtype: torch.dtype, shape: tuple[int, ...], start: int = 0
-) -> torch.Tensor:
-    size = prod(shape)
-    if size == 0:
-        return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(memory, dtype=dtype, count=size, offset=start).view(shape)
 
 
 class _OpenSlot:
@@ -81,12 +78,11 @@ class _OpenSlot:
         start = tensor.data_ptr() - self._address
         if 0 <= start < self._size and tensor.is_contiguous():
             return start
-        memory = self.lend(tensor.nbytes)
-        if memory is None:
+        if self.lend(tensor.nbytes) is None:
             return None
         start = self._size - tensor.nbytes
-        if tensor.numel() > 0:
-            _tensor(memory, tensor.dtype, tensor.shape).copy_(tensor)
+        source = tensor.resolve_conj().resolve_neg().contiguous()
+        memmove(self._address + start, source.data_ptr(), source.nbytes)
         return start
 
 
@@ -131,7 +127,7 @@ class WorkerSlots:
         fields: list[Field] = []
         rest = dict(batch)
         for name, value in batch.items():
-            if not _is_plain(value):
+            if not (isinstance(value, torch.Tensor) and (self._gathers or _is_plain(value))):
                 continue
             start = slot.start_of(value)
             if start is None:
@@ -141,8 +137,8 @@ class WorkerSlots:
         return SentBatch(self._key, slot.number, fields, rest)
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether bytes, dtype and shape are all there is to a value."""
+def _is_plain(value: torch.Tensor) -> bool:
+    """Whether bytes, dtype and shape are all there is to a tensor."""
     return (
         type(value) is torch.Tensor
         and value.device.type == "cpu"
