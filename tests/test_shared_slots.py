@@ -77,7 +77,7 @@ def load(
 
 def copied(batch: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: value.clone() if isinstance(value, torch.Tensor) else value
+        name: value.detach().clone() if isinstance(value, torch.Tensor) else value
         for name, value in batch.items()
     }
 
@@ -150,8 +150,17 @@ def test_rows_of_a_source_come_in_slots(lent: Lent) -> None:
 def augment(batch: dict[str, Any], generators: list[Any]) -> dict[str, Any]:
     noise = torch.tensor([generator.random() for generator in generators])
     ids = batch["input_ids"]
-    strided = torch.arange(12).view(3, 4).t()
-    return batch | {"input_ids": ids + 1, "noise": noise, "strided": strided, "name": "augmented"}
+    return batch | {
+        "input_ids": ids + 1,
+        "noise": noise,
+        "strided": torch.arange(12).view(3, 4).t(),
+        "bfloat16": noise.bfloat16(),
+        "conjugate": torch.tensor([1 + 2j, 3 - 4j]).conj(),
+        "scalar": torch.tensor(7),
+        "empty": torch.empty(0, 3),
+        "weight": torch.ones(2, requires_grad=True),
+        "name": "augmented",
+    }
 
 
 def test_what_a_transform_makes_is_copied_to_the_slot(lent: Lent) -> None:
@@ -163,6 +172,15 @@ def test_what_a_transform_makes_is_copied_to_the_slot(lent: Lent) -> None:
     expected = batches(0)
     require_equal(batches(2), expected)
     assert len(lent) == len(expected)
+
+
+def test_what_a_transform_makes_is_sent_without_a_slot_too(lent: Lent) -> None:
+    rows, others = rows_of(), rows_of()
+    alone = dc.SampleSeeded(rows.dataset, rows, transform=augment)
+    sent = dc.SampleSeeded(others.dataset, others, transform=augment)
+    kept = list(load(others, sent))
+    require_equal(kept, list(load(rows, alone, num_workers=0)))
+    assert 0 < len(lent) < len(kept)
 
 
 class Twice(torch.utils.data.Dataset[Any]):

@@ -19,7 +19,7 @@ import torch
 
 from datacursor.row_buffers import RowBuffers
 from datacursor.row_fields import Buffers
-from datacursor.shared_batch import ALIGNMENT, share
+from datacursor.shared_batch import ALIGNMENT, is_plain, share
 from datacursor.slot_pool import SlotMemory, SlotPool
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class WorkerSlots:
         fields: list[Field] = []
         rest = dict(batch)
         for name, value in batch.items():
-            if not (isinstance(value, torch.Tensor) and (self._gathers or _is_plain(value))):
+            if not is_plain(value):
                 continue
             start = slot.start_of(value)
             if start is None:
@@ -135,16 +135,6 @@ class WorkerSlots:
             fields.append((name, value.dtype, tuple(value.shape), start))
             rest[name] = None
         return SentBatch(self._key, slot.number, fields, rest)
-
-
-def _is_plain(value: torch.Tensor) -> bool:
-    """Whether bytes, dtype and shape are all there is to a tensor."""
-    return (
-        type(value) is torch.Tensor
-        and value.device.type == "cpu"
-        and value.layout is torch.strided
-        and not (value.requires_grad or value.is_quantized)
-    )
 
 
 _attached: WorkerSlots | None = None
