@@ -46,13 +46,16 @@ def make_plan(lengths: Any, seq_len: int, packing: str, **options: Any) -> Packi
 
 
 def blocks(plan: PackingPlan, epoch: int, num_rows: int) -> Iterator[RowBlock]:
-    """Plan a whole epoch, some rows at a time."""
-    reader = (0, 0)
-    total = plan.num_rows(epoch)
-    for first in range(0, total, num_rows):
-        block = plan.rows_from(epoch, reader, first, min(num_rows, total - first))
-        reader = block.reader
+    """Plan a whole epoch, some rows at a time, as a sampler does: without counting them first."""
+    reader, first = (0, 0), 0
+    while True:
+        stop = plan.reach(epoch, reader, first, first + num_rows).stop
+        count = min(num_rows, stop - first)
+        if count == 0:
+            return
+        block = plan.rows_from(epoch, reader, first, count)
         yield block
+        reader, first = block.reader, first + count
 
 
 class PackedEpochs:

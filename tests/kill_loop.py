@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sys
 from collections import Counter
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+from killing import kill
 
 import datacursor as dc
 
@@ -87,27 +89,11 @@ def load(directory: Path) -> tuple[dc.Cursor, int] | None:
 def kill_one(directory: Path, seed: int) -> int:
     """Fork a loop, kill it at a random moment, and return how many updates it made."""
     chance = random.Random(-seed)
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(ours)
-        train(directory, seed, theirs)
-    os.close(theirs)
-    # After so many bytes, and then at whatever instruction it has reached.
-    done = b""
-    patience = chance.choice((0, 1, 2, 5, 10, 20))
-    while len(done) < patience:
-        read = os.read(ours, patience - len(done))
-        if not read:
-            raise RuntimeError("the loop ended by itself")
-        done += read
-    for _ in range(chance.randrange(5_000)):
-        pass
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    while read := os.read(ours, 4096):
-        done += read
-    os.close(ours)
+    done = kill(
+        partial(train, directory, seed),
+        after_bytes=chance.choice((0, 1, 2, 5, 10, 20)),
+        and_turns=chance.randrange(5_000),
+    )
     return done.count(b".")
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from killing import kill
 
 from datacursor.recovery.checkpoint import latest, load, save
 from datacursor.recovery.run_directory import saved_steps
@@ -49,26 +50,11 @@ def save_until_killed(run_dir: Path, pipe: int) -> None:
 
 def kill_one(run_dir: Path, chance: random.Random) -> int:
     """Fork a saver, kill it at a random moment, and return how many of its saves returned."""
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(ours)
-        save_until_killed(run_dir, theirs)
-    os.close(theirs)
-    done = b""
-    patience = chance.randrange(1, 6)
-    while len(done) < patience:
-        read = os.read(ours, patience - len(done))
-        if not read:
-            raise RuntimeError("the saver ended by itself")
-        done += read
-    for _ in range(chance.randrange(60_000)):
-        pass
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    while read := os.read(ours, 4096):
-        done += read
-    os.close(ours)
+    done = kill(
+        partial(save_until_killed, run_dir),
+        after_bytes=chance.randrange(1, 6),
+        and_turns=chance.randrange(60_000),
+    )
     return done.count(SAVED)
 
 

@@ -154,6 +154,33 @@ def test_known_answers(name: str) -> None:
     assert [list(chain.from_iterable(row)) for row in rows] == case["rows"]
 
 
+def test_a_rule_packs_windows_of_any_size_by_several_threads_and_after_an_error() -> None:
+    lengths = np.random.default_rng(3).integers(0, 65, 3000)
+    index = dc._core.LengthIndex([(None, lengths)])
+    rule = dc._core.BestFitRule(
+        seq_len=64,
+        long_documents="error",
+        decreasing=True,
+        max_documents=0,
+        align=1,
+        min_fragment=1,
+    )
+
+    def packed(count: int) -> tuple[list[Any], dict[str, int]]:
+        documents = np.arange(count)
+        options: dict[str, Any] = {"num_virtual": 0, "keep_empty": False}
+        spans, offsets = dc._core.best_fit(index, documents, rule, **options, key=(1, 2, 3))
+        with pytest.raises(ArgumentError, match="document=3000"):
+            dc._core.count_best_fit(index, np.arange(count, 3001), rule, **options)
+        counts = dc._core.count_best_fit(index, documents, rule, **options)
+        return [spans.tolist(), offsets.tolist()], counts
+
+    sizes = [3000, 1, 0, 700, 2999, 64] * 2
+    expected = {count: packed(count) for count in reversed(sizes)}
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(packed, sizes)) == [expected[count] for count in sizes]
+
+
 # -- The reference and the laws --------------------------------------------------------------------
 
 LENGTHS = st.lists(st.integers(0, 25), min_size=1, max_size=14)
@@ -251,10 +278,21 @@ def test_many_rows_of_a_window_are_permuted_by_the_network() -> None:
     assert documents.tolist() == [order[permutation.index_at(row)] for row in range(num_rows)]
 
 
-def test_rows_of_windows_of_thousands_of_documents_are_the_reference_s() -> None:
+@pytest.mark.parametrize(
+    "rule",
+    [
+        reference.Rule(512),
+        reference.Rule(512, item_order="arrival"),
+        reference.Rule(512, max_documents=3, align=16),
+        reference.Rule(512, "truncate", "arrival", 3, 8),
+    ],
+    ids=["plain", "arrival", "max-documents", "all"],
+)
+def test_rows_of_windows_of_thousands_of_documents_are_the_reference_s(
+    rule: reference.Rule,
+) -> None:
     lengths = np.random.default_rng(0).lognormal(4, 1.3, 4000).astype(np.int64).tolist()
-    rule = reference.Rule(512)
-    plan = best_fit(lengths, 512, window_documents=1500, seed=4)
+    plan = planned_by(rule, lengths, window_documents=1500, seed=4)
     order = plan.order.indices(1, 0, len(lengths)).tolist()
     windows = reference.best_fit(lengths, order, rule, 1500, (4, 1))
     assert all_rows(plan, 1) == as_lists(list(chain.from_iterable(windows)))

@@ -151,6 +151,22 @@ def test_rows_of_many_documents_are_the_reference_s() -> None:
         assert rows == [[list(span) for span in row] for row in expected]
 
 
+@pytest.mark.parametrize("mean", [2, 30, 100, 900])  # table entries of 32, 17, 5 and 1 documents
+def test_rows_of_a_table_that_is_filled_in_pieces_are_those_of_concat(mean: int) -> None:
+    lengths = np.random.default_rng(mean).poisson(mean, 70_000)
+    lengths[::3] = 0
+    lengths[12_345] = 100_000
+    plan, joined = (
+        PackingPlan(lengths, seq_len=64, packing=packing, shuffle=False)
+        for packing in ("chunk", "concat")
+    )
+    num_rows = len(plan)
+    for first in (0, num_rows // 2, num_rows - 500):
+        spans, offsets = plan.rows(0, first, 500)
+        expected, expected_offsets = joined.rows(0, first, 500)
+        assert (spans.tolist(), offsets.tolist()) == (expected.tolist(), expected_offsets.tolist())
+
+
 def test_cuts_and_orders_change_with_the_epoch() -> None:
     plan = chunk([1000], 10)
     firsts = {plan.rows(epoch, 0, 1)[0].tolist()[0][1] for epoch in range(30)}

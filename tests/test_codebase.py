@@ -144,7 +144,7 @@ NEED_MORE_THAN_NUMPY = NEED_TORCH | NEED_PYARROW | {"demo.picture", "plots"}
 CPP_LAYERS = (
     {"error"},
     {"bytes", "kernel", "mixer", "philox", "prefetch"},
-    {"cursor", "digest", "last_used", "length_index", "permutation"},
+    {"cursor", "digest", "last_used", "length_index", "permutation", "room_index"},
     {"best_fit", "chunk", "gather", "mixture_stages", "order", "packer"},
     {"block_shuffle", "mixture", "subset", "weighted"},
 )

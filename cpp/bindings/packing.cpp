@@ -83,17 +83,20 @@ py::tuple locate(const OwningLengthIndex& owner, const py::array& documents,
 }
 
 std::size_t cut_rows_into(const OwningLengthIndex& owner, const py::array& totals,
-                          std::int64_t stride, const py::array& ranges, std::int64_t num_virtual,
-                          bool keep_empty, py::array& spans, py::array& row_ends) {
+                          std::int64_t stride, const py::array& rows, std::int64_t first_token,
+                          std::int64_t seq_len, std::int64_t num_virtual, bool keep_empty,
+                          py::array& spans, py::array& row_ends) {
     const LengthRule rule(num_virtual, keep_empty);
     const auto totals_span = readable_1d<std::int64_t>(totals, "totals");
-    const auto ranges_span = readable_2d<std::int64_t>(ranges, 2, "ranges");
+    const auto rows_span = readable_1d<std::int64_t>(rows, "rows");
     const auto spans_span = writable_2d<std::int64_t>(spans, 3, "spans");
     const auto row_ends_span = writable_1d<std::int64_t>(row_ends, "row_ends");
-    check_apart({memory_of("totals", totals_span), memory_of("ranges", ranges_span)},
+    check_apart({memory_of("totals", totals_span), memory_of("rows", rows_span)},
                 {memory_of("spans", spans_span), memory_of("row_ends", row_ends_span)});
     const py::gil_scoped_release release;
-    return cut_rows(owner.index, rule, totals_span, stride, ranges_span, spans_span, row_ends_span);
+    return cut_rows(owner.index, rule, totals_span, stride,
+                    {.first_token = first_token, .seq_len = seq_len}, rows_span, spans_span,
+                    row_ends_span);
 }
 
 }  // namespace
@@ -119,8 +122,9 @@ void bind_packing(py::module_& module) {
                py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"), py::arg("stride"),
                py::arg("before"), py::arg("totals"));
     module.def("cut_rows", &cut_rows_into, py::arg("index"), py::arg("totals"), py::arg("stride"),
-               py::arg("ranges"), py::kw_only(), py::arg("num_virtual"), py::arg("keep_empty"),
-               py::arg("spans"), py::arg("row_ends"));
+               py::arg("rows"), py::kw_only(), py::arg("first_token"), py::arg("seq_len"),
+               py::arg("num_virtual"), py::arg("keep_empty"), py::arg("spans"),
+               py::arg("row_ends"));
     module.def("locate_token", &locate, py::arg("index"), py::arg("documents"), py::kw_only(),
                py::arg("num_virtual"), py::arg("keep_empty"), py::arg("target"));
 }

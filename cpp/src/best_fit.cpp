@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -13,9 +12,7 @@
 namespace datacursor {
 namespace {
 
-constexpr std::size_t kWordBits = 64;
 constexpr std::size_t kBlock = 256;  // lengths looked up at a time
-constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 // Sorting by counting costs a pass over all lengths that a piece can have.
 constexpr std::size_t kMaxCountedPerPiece = 4;
 
@@ -42,99 +39,6 @@ void BestFitRule::check() const {
     }
 }
 
-BestFitPacker::RoomIndex::RoomIndex(std::int64_t seq_len)
-    : lists_(static_cast<std::size_t>(seq_len)) {
-    std::size_t size = lists_.size();
-    do {
-        size = (size + kWordBits - 1) / kWordBits;
-        levels_.emplace_back(size, 0);
-    } while (size > 1);
-}
-
-void BestFitPacker::RoomIndex::mark(std::size_t room) {
-    for (auto& level : levels_) {
-        std::uint64_t& word = level[room / kWordBits];
-        const bool was_empty = word == 0;
-        word |= std::uint64_t{1} << (room % kWordBits);
-        if (!was_empty) {
-            return;
-        }
-        room /= kWordBits;
-    }
-}
-
-void BestFitPacker::RoomIndex::unmark(std::size_t room) {
-    for (auto& level : levels_) {
-        std::uint64_t& word = level[room / kWordBits];
-        word &= ~(std::uint64_t{1} << (room % kWordBits));
-        if (word != 0) {
-            return;
-        }
-        room /= kWordBits;
-    }
-}
-
-// Return the least marked room >= size, or the number of rooms if there is none.
-std::size_t BestFitPacker::RoomIndex::least_from(std::size_t size) const {
-    std::size_t place = size;
-    for (std::size_t depth = 0; depth < levels_.size(); ++depth) {
-        const auto& level = levels_[depth];
-        if (place / kWordBits >= level.size()) {
-            break;
-        }
-        const std::uint64_t rest = level[place / kWordBits] >> (place % kWordBits);
-        if (rest != 0) {
-            place += static_cast<std::size_t>(std::countr_zero(rest));
-            while (depth > 0) {
-                --depth;
-                place = place * kWordBits +
-                        static_cast<std::size_t>(std::countr_zero(levels_[depth][place]));
-            }
-            return place;
-        }
-        place = place / kWordBits + 1;
-    }
-    return lists_.size();
-}
-
-std::size_t BestFitPacker::RoomIndex::take(std::size_t size, std::uint32_t& row) {
-    if (size >= lists_.size()) {
-        return 0;
-    }
-    const std::size_t room = least_from(size);
-    if (room >= lists_.size()) {
-        return 0;
-    }
-    List& list = lists_[room];
-    row = list.first;
-    list.first = next_[row];
-    if (list.first == kNone) {
-        unmark(room);
-    }
-    return room;
-}
-
-void BestFitPacker::RoomIndex::put(std::size_t room, std::uint32_t row) {
-    if (row >= next_.size()) {
-        next_.resize(row + 1);
-    }
-    next_[row] = kNone;
-    const bool is_marked = (levels_[0][room / kWordBits] >> (room % kWordBits) & 1) != 0;
-    if (is_marked) {
-        next_[lists_[room].last] = row;
-        lists_[room].last = row;
-    } else {
-        lists_[room] = {.first = row, .last = row};
-        mark(room);
-    }
-}
-
-void BestFitPacker::RoomIndex::clear() {
-    for (auto& level : levels_) {
-        std::ranges::fill(level, 0);
-    }
-}
-
 BestFitPacker::BestFitPacker(const BestFitRule& rule)
     : rule_((rule.check(), rule)),
       max_tokens_(std::numeric_limits<std::int64_t>::max() / rule.seq_len),
@@ -143,60 +47,96 @@ BestFitPacker::BestFitPacker(const BestFitRule& rule)
 const BestFitCounts& BestFitPacker::pack(const LengthIndex& index, const LengthRule& lengths,
                                          std::span<const std::int64_t> documents) {
     counts_ = {};
-    pieces_.clear();
-    lengths_.clear();
-    pieces_.reserve(documents.size());
-    lengths_.reserve(documents.size());
+    tokens_left_ = max_tokens_;
+    num_pieces_ = 0;
+    make_room(documents.size());
     std::array<std::int64_t, kBlock> buffer;
     for (std::size_t first = 0; first < documents.size(); first += kBlock) {
-        const auto part = documents.subspan(first, std::min(kBlock, documents.size() - first));
+        const auto rest = documents.subspan(first);
+        const auto part = rest.first(std::min(kBlock, rest.size()));
         const auto found = std::span(buffer).first(part.size());
         index.lengths_of(part, found);
-        for (std::size_t i = 0; i < part.size(); ++i) {
-            cut(part[i], lengths(found[i]));
-        }
+        make_room(rest.size());
+        cut_block(part, found, lengths);
     }
     require_few_pieces(0);
-    sort_pieces();
     place_pieces();
     counts_.num_rows = static_cast<std::int64_t>(row_sizes_.size());
-    counts_.num_spans = static_cast<std::int64_t>(pieces_.size());
+    counts_.num_spans = static_cast<std::int64_t>(num_pieces_);
     return counts_;
+}
+
+// Makes room for so many pieces more; what is there stays, as room for the next window.
+void BestFitPacker::make_room(std::size_t more) {
+    if (num_pieces_ + more > pieces_.size()) {
+        pieces_.resize(num_pieces_ + more);
+        lengths_.resize(num_pieces_ + more);
+    }
 }
 
 // Pieces and rows are numbered in 32 bits.
 void BestFitPacker::require_few_pieces(std::size_t more) const {
-    if (pieces_.size() + more >= kNone) {
+    if (num_pieces_ + more >= RoomIndex::kNone) {
         refuse("a window must hold fewer than 2**32 pieces of documents, got " +
-               std::to_string(pieces_.size()) + " and " + std::to_string(more) + " more");
+               std::to_string(num_pieces_) + " and " + std::to_string(more) + " more");
     }
 }
 
+// Requires: there is room for it.
 void BestFitPacker::add_piece(std::int64_t document, std::int64_t start, std::int64_t length) {
-    pieces_.push_back({.document = document, .start = start});
-    lengths_.push_back(static_cast<std::uint32_t>(length));
+    pieces_[num_pieces_] = {.document = document, .start = start};
+    lengths_[num_pieces_] = static_cast<std::uint32_t>(length);
+    ++num_pieces_;
     counts_.num_tokens += length;
     counts_.sum_squares += length * length;
 }
 
-void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
+// Cuts documents whose tokens are given. Most have some and fit a row: these are counted in
+// registers.
+void BestFitPacker::cut_block(std::span<const std::int64_t> documents,
+                              std::span<const std::int64_t> num_tokens, const LengthRule& lengths) {
+    const auto longest = static_cast<std::uint64_t>(rule_.seq_len);
+    std::size_t num_pieces = num_pieces_;
+    std::int64_t tokens_left = tokens_left_;
+    std::int64_t sum_squares = 0;
+    std::int64_t num_tokens_cut = 0;
+    for (std::size_t i = 0; i < documents.size(); ++i) {
+        const std::int64_t length = lengths(num_tokens[i]);
+        if (length > tokens_left) {
+            refuse("a window must hold at most " + std::to_string(max_tokens_) +
+                   " tokens with seq_len=" + std::to_string(rule_.seq_len) +
+                   ", got more in document " + std::to_string(documents[i]));
+        }
+        tokens_left -= length;
+        if (static_cast<std::uint64_t>(length) - 1 < longest) {
+            pieces_[num_pieces] = {.document = documents[i], .start = 0};
+            lengths_[num_pieces] = static_cast<std::uint32_t>(length);
+            ++num_pieces;
+            sum_squares += length * length;
+        } else {
+            num_tokens_cut += length;
+            num_pieces_ = num_pieces;
+            cut_other(documents[i], length, documents.size() - i);
+            num_pieces = num_pieces_;
+        }
+    }
+    counts_.num_tokens += tokens_left_ - tokens_left - num_tokens_cut;
+    counts_.sum_squares += sum_squares;
+    tokens_left_ = tokens_left;
+    num_pieces_ = num_pieces;
+}
+
+// Cuts a document that is empty or longer than a row, with room left for those that follow it.
+void BestFitPacker::cut_other(std::int64_t document, std::int64_t length, std::size_t num_left) {
     if (length == 0) {
         ++counts_.num_empty;
-        return;
-    }
-    if (length > max_tokens_ - counts_.num_tokens - counts_.num_tokens_dropped) {
-        refuse("a window must hold at most " + std::to_string(max_tokens_) +
-               " tokens with seq_len=" + std::to_string(rule_.seq_len) + ", got more in document " +
-               std::to_string(document));
-    }
-    if (length <= rule_.seq_len) {
-        add_piece(document, 0, length);
         return;
     }
     switch (rule_.long_documents) {
         case LongDocuments::kSplit:
             ++counts_.num_split;
             require_few_pieces(static_cast<std::size_t>(length / rule_.seq_len));
+            make_room(static_cast<std::size_t>(length / rule_.seq_len) + num_left);
             for (std::int64_t start = 0; start < length; start += rule_.seq_len) {
                 const std::int64_t count = std::min(rule_.seq_len, length - start);
                 if (count < rule_.min_fragment) {
@@ -224,43 +164,60 @@ void BestFitPacker::cut(std::int64_t document, std::int64_t length) {
     }
 }
 
-// Stable, so equal pieces stay in the order of the stream.
-void BestFitPacker::sort_pieces() {
-    sequence_.resize(pieces_.size());
-    const auto num_lengths = static_cast<std::size_t>(rule_.seq_len) + 1;
-    if (!rule_.decreasing || num_lengths > kMaxCountedPerPiece * pieces_.size()) {
-        std::iota(sequence_.begin(), sequence_.end(), 0U);
-        if (rule_.decreasing) {
-            std::ranges::stable_sort(sequence_, [&](std::uint32_t a, std::uint32_t b) {
-                return lengths_[a] > lengths_[b];
-            });
-        }
-        return;
-    }
-    std::vector<std::uint32_t> places(num_lengths, 0);
-    for (const std::uint32_t length : lengths_) {
-        ++places[length];
-    }
-    std::uint32_t place = 0;
-    for (std::size_t length = num_lengths; length-- > 0;) {
-        const std::uint32_t count = places[length];
-        places[length] = place;
-        place += count;
-    }
-    for (std::uint32_t i = 0; i < lengths_.size(); ++i) {
-        sequence_[places[lengths_[i]]++] = i;
-    }
-}
-
-std::size_t BestFitPacker::room_taken(std::uint32_t length) const {
+std::size_t BestFitPacker::room_taken(std::size_t length) const {
     const auto align = static_cast<std::size_t>(rule_.align);
     return (length + align - 1) / align * align;
 }
 
 void BestFitPacker::place_pieces() {
-    rows_.resize(pieces_.size());
+    if (rows_.size() < num_pieces_) {
+        rows_.resize(num_pieces_);
+        sequence_.resize(num_pieces_);
+    }
     row_sizes_.clear();
+    rooms_.clear(num_pieces_);
+    const auto num_lengths = static_cast<std::size_t>(rule_.seq_len) + 1;
+    if (rule_.decreasing && num_lengths <= kMaxCountedPerPiece * num_pieces_) {
+        place_counted(num_lengths);
+    } else {
+        place_sorted();
+    }
+}
+
+// Sorts by counting, longest first, and places the pieces of each length. Stable, so equal
+// pieces stay in the order of the stream.
+void BestFitPacker::place_counted(std::size_t num_lengths) {
+    std::vector<std::uint32_t> stops(num_lengths, 0);
+    for (std::size_t i = 0; i < num_pieces_; ++i) {
+        ++stops[lengths_[i]];
+    }
+    std::uint32_t place = 0;
+    for (std::size_t length = num_lengths; length-- > 0;) {
+        const std::uint32_t count = stops[length];
+        stops[length] = place;
+        place += count;
+    }
+    for (std::uint32_t i = 0; i < num_pieces_; ++i) {
+        sequence_[stops[lengths_[i]]++] = i;
+    }
     const std::span<const std::uint32_t> all = sequence_;
+    std::size_t first = 0;
+    for (std::size_t length = num_lengths; length-- > 0;) {
+        if (stops[length] > first) {
+            place_run(room_taken(length), all.subspan(first, stops[length] - first));
+            first = stops[length];
+        }
+    }
+}
+
+// Places pieces longest first, sorted by comparing, or as they arrive.
+void BestFitPacker::place_sorted() {
+    const auto all = std::span(sequence_).first(num_pieces_);
+    std::iota(all.begin(), all.end(), 0U);
+    if (rule_.decreasing) {
+        std::ranges::stable_sort(
+            all, [&](std::uint32_t a, std::uint32_t b) { return lengths_[a] > lengths_[b]; });
+    }
     for (std::size_t first = 0; first < all.size();) {
         const std::uint32_t length = lengths_[all[first]];
         std::size_t stop = first + 1;
@@ -270,37 +227,92 @@ void BestFitPacker::place_pieces() {
         place_run(room_taken(length), all.subspan(first, stop - first));
         first = stop;
     }
-    rooms_.clear();
 }
 
-// Pieces that take one size. The row found takes as many as it holds, one after the other: no
-// other row has a room from `size` to its own, so each time its own is the least.
+// Fills rows of one room with pieces of one size. Rows that reach the same room stay together.
+class BestFitPacker::Filling {
+public:
+    Filling(BestFitPacker& packer, std::size_t room, std::size_t size,
+            std::span<const std::uint32_t> run)
+        : packer_(packer),
+          room_(room),
+          size_(size),
+          per_row_(room < 2 * size ? 1 : room / size),
+          most_(static_cast<std::size_t>(packer.rule_.max_documents)),
+          run_(run) {}
+
+    [[nodiscard]] bool is_done() const { return run_.empty(); }
+
+    void fill(std::uint32_t row) {
+        std::uint32_t& row_size = packer_.row_sizes_[row];
+        std::size_t count = std::min(per_row_, run_.size());
+        if (most_ > 0) {
+            count = std::min(count, most_ - row_size);
+        }
+        for (const std::uint32_t piece : run_.first(count)) {
+            packer_.rows_[piece] = row;
+        }
+        run_ = run_.subspan(count);
+        row_size += static_cast<std::uint32_t>(count);
+        const std::size_t rest = room_ - count * size_;
+        if (rest > 0 && row_size != most_) {
+            add(row, rest);
+        }
+    }
+
+    // Returns the pieces that are left.
+    std::span<const std::uint32_t> finish() {
+        if (chain_.room > 0) {
+            packer_.rooms_.append(chain_);
+        }
+        return run_;
+    }
+
+private:
+    void add(std::uint32_t row, std::size_t rest) {
+        if (rest == chain_.room) {
+            packer_.rooms_.link(chain_.last, row);
+            chain_.last = row;
+            return;
+        }
+        finish();
+        chain_ = {.room = rest, .first = row, .last = row};
+    }
+
+    BestFitPacker& packer_;
+    std::size_t room_;
+    std::size_t size_;
+    std::size_t per_row_;  // pieces, but in the last row
+    std::size_t most_;
+    std::span<const std::uint32_t> run_;
+    RoomIndex::Chain chain_{};
+};
+
+// Pieces that take one size. Rows of the least room that holds one take as many as they hold,
+// one after the other: what is left of them is less than `size`, so they stay the least.
 void BestFitPacker::place_run(std::size_t size, std::span<const std::uint32_t> run) {
-    const auto most = static_cast<std::size_t>(rule_.max_documents);
-    std::size_t least = size;  // no room in [size, least)
+    const auto seq_len = static_cast<std::size_t>(rule_.seq_len);
+    std::size_t room = size;
     while (!run.empty()) {
-        std::uint32_t row = 0;
-        std::size_t room = rooms_.take(least, row);
-        least = room;
-        if (room == 0) {
-            row = static_cast<std::uint32_t>(row_sizes_.size());
-            row_sizes_.push_back(0);
-            room = static_cast<std::size_t>(rule_.seq_len);
-            least = room;
+        room = rooms_.least_from(room);
+        if (room < seq_len) {
+            Filling filling(*this, room, size, run);
+            std::uint32_t row = rooms_.first(room);
+            while (row != RoomIndex::kNone && !filling.is_done()) {
+                const std::uint32_t next = rooms_.next(row);  // before it is in another list
+                filling.fill(row);
+                row = next;
+            }
+            rooms_.drop_front(room, row);
+            run = filling.finish();
+        } else {
+            Filling filling(*this, seq_len, size, run);
+            while (!filling.is_done()) {
+                row_sizes_.push_back(0);
+                filling.fill(static_cast<std::uint32_t>(row_sizes_.size() - 1));
+            }
+            run = filling.finish();
         }
-        std::size_t count = room < 2 * size ? 1 : std::min(room / size, run.size());
-        if (most > 0) {
-            count = std::min(count, most - row_sizes_[row]);
-        }
-        for (const std::uint32_t i : run.first(count)) {
-            rows_[i] = row;
-        }
-        row_sizes_[row] += static_cast<std::uint32_t>(count);
-        room -= count * size;
-        if (room > 0 && row_sizes_[row] != most) {
-            rooms_.put(room, row);
-        }
-        run = run.subspan(count);
     }
 }
 
@@ -335,7 +347,7 @@ std::vector<std::int64_t> BestFitPacker::row_order(const RowKey& key) const {
 // Return the group of each row: groups of the costliest rows first.
 std::vector<std::size_t> BestFitPacker::group_of_rows(std::size_t group_size) const {
     std::vector<std::uint64_t> costs(row_sizes_.size(), 0);
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
+    for (std::size_t i = 0; i < num_pieces_; ++i) {
         costs[rows_[i]] += std::uint64_t{lengths_[i]} * lengths_[i];
     }
     std::vector<std::size_t> by_cost(costs.size());
@@ -352,8 +364,8 @@ std::vector<std::size_t> BestFitPacker::group_of_rows(std::size_t group_size) co
 void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64_t> spans,
                           std::span<std::int64_t> row_offsets) const {
     const std::size_t num_rows = row_sizes_.size();
-    if (spans.size() != 3 * pieces_.size() || row_offsets.size() != num_rows + 1) {
-        refuse("spans and row_offsets must have room for " + std::to_string(pieces_.size()) +
+    if (spans.size() != 3 * num_pieces_ || row_offsets.size() != num_rows + 1) {
+        refuse("spans and row_offsets must have room for " + std::to_string(num_pieces_) +
                " spans and " + std::to_string(num_rows + 1) + " offsets, got " +
                std::to_string(spans.size() / 3) + " and " + std::to_string(row_offsets.size()));
     }
@@ -375,7 +387,7 @@ void BestFitPacker::write(const std::optional<RowKey>& key, std::span<std::int64
         place += row_sizes_[row];
     }
     row_offsets[num_rows] = static_cast<std::int64_t>(place);
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    for (std::size_t i = 0; i < num_pieces_; ++i) {
         const Piece& piece = pieces_[i];
         std::int64_t* span = &spans[std::size_t{3} * next[rows_[i]]++];
         span[0] = piece.document;

@@ -11,17 +11,8 @@
 namespace datacursor {
 namespace {
 
+constexpr std::size_t kCacheLine = 64;
 constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int64_t>::max();
-
-template <typename T>
-std::int64_t begin_of(const OffsetSpans<T>& offsets, std::size_t i) {
-    return offsets.begins ? static_cast<std::int64_t>((*offsets.begins)[i]) : 0;
-}
-
-template <typename T>
-std::int64_t end_of(const OffsetSpans<T>& offsets, std::size_t i) {
-    return static_cast<std::int64_t>(offsets.ends[i]);
-}
 
 [[noreturn]] void throw_no_such_document(std::int64_t document, std::int64_t num_documents) {
     throw Error(ErrorKind::kArgument, "document must be in [0, " + std::to_string(num_documents) +
@@ -60,8 +51,8 @@ LengthIndex::LengthIndex(std::vector<DocumentShard> shards) : shards_(std::move(
                             std::to_string(offsets.ends.size()));
         }
         for (std::size_t i = 0; i < offsets.ends.size(); ++i, ++document) {
-            const std::int64_t begin = begin_of(offsets, i);
-            const std::int64_t end = end_of(offsets, i);
+            const std::int64_t begin = offsets.begin(i);
+            const std::int64_t end = offsets.end(i);
             // A u64 of 2^63 or more is negative here.
             if (begin < 0 || end < begin) {
                 throw_bad_bounds(offsets, i, document);
@@ -98,30 +89,39 @@ std::size_t LengthIndex::shard_of(std::int64_t document) const noexcept {
     return static_cast<std::size_t>(found - first_documents_.data());
 }
 
-DocumentBounds LengthIndex::bounds(std::int64_t document) const {
+void LengthIndex::require(std::int64_t document) const {
     if (document < 0 || document >= num_documents()) {
         throw_no_such_document(document, num_documents());
     }
+}
+
+DocumentBounds LengthIndex::bounds(std::int64_t document) const {
+    require(document);
     const std::size_t shard = shard_of(document);
     const auto i = static_cast<std::size_t>(document - first_documents_[shard]);
     return std::visit(
         [&](const auto& offsets) {
-            return DocumentBounds{shard, begin_of(offsets, i), end_of(offsets, i)};
+            return DocumentBounds{shard, offsets.begin(i), offsets.end(i)};
         },
         shards_[shard]);
 }
 
-void LengthIndex::prefetch(std::int64_t document) const {
+void LengthIndex::prefetch(std::int64_t document, std::int64_t count) const {
     if (document < 0 || document >= num_documents()) {
         return;
     }
     const std::size_t shard = shard_of(document);
-    const auto i = static_cast<std::size_t>(document - first_documents_[shard]);
+    const auto first = static_cast<std::size_t>(document - first_documents_[shard]);
     std::visit(
         [&](const auto& offsets) {
-            datacursor::prefetch(&offsets.ends[i]);
-            if (offsets.begins) {
-                datacursor::prefetch(&(*offsets.begins)[i]);
+            constexpr std::size_t kStep = kCacheLine / sizeof(offsets.ends[0]);
+            const std::size_t room = offsets.ends.size() - first;
+            const std::size_t stop = first + std::min(static_cast<std::size_t>(count), room);
+            for (std::size_t i = first; i < stop; i += kStep) {
+                datacursor::prefetch(&offsets.ends[i]);
+                if (offsets.begins) {
+                    datacursor::prefetch(&(*offsets.begins)[i]);
+                }
             }
         },
         shards_[shard]);
@@ -148,7 +148,7 @@ void LengthIndex::lengths_of(std::span<const std::int64_t> documents,
                     throw_no_such_document(document, num_all);
                 }
                 const auto place = static_cast<std::size_t>(document);
-                lengths[i] = end_of(offsets, place) - begin_of(offsets, place);
+                lengths[i] = offsets.length(place);
             }
         },
         shards_.front());
@@ -162,10 +162,14 @@ void LengthIndex::lengths(std::int64_t first, std::span<std::int64_t> lengths) c
                                               "], got first=" + std::to_string(first) +
                                               " and count=" + std::to_string(count));
     }
-    for (std::int64_t i = 0; i < count; ++i) {
-        const DocumentBounds found = bounds(first + i);
-        lengths[static_cast<std::size_t>(i)] = found.end - found.begin;
+    if (lengths.empty()) {
+        return;
     }
+    std::size_t place = 0;
+    visit_from(first, [&](std::int64_t, std::int64_t length) {
+        lengths[place++] = length;
+        return place < lengths.size();
+    });
 }
 
 }  // namespace datacursor

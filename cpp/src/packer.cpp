@@ -52,6 +52,117 @@ void check_concat(std::int64_t seq_len, std::size_t num_documents, const ConcatS
     }
 }
 
+// -- cut_rows --------------------------------------------------------------------
+
+// Rows looked up side by side, so that their cache misses overlap.
+constexpr std::size_t kRows = 32;
+constexpr std::int64_t kMaxAhead = 64;     // documents fetched ahead of a stride
+constexpr std::int64_t kFewDocuments = 4;  // and of a row
+
+void check_cut(const LengthIndex& index, std::span<const std::int64_t> totals, std::int64_t stride,
+               const RowCut& cut, std::size_t num_rows, std::size_t num_ends) {
+    const std::int64_t num_documents = index.num_documents();
+    if (stride < 1 || std::ssize(totals) != (num_documents - 1) / stride + 1) {
+        throw_argument("totals must have an entry for every stride=" + std::to_string(stride) +
+                       " of " + std::to_string(num_documents) + " documents, got " +
+                       std::to_string(totals.size()));
+    }
+    if (cut.seq_len < 1 || cut.first_token <= -cut.seq_len) {
+        throw_argument(
+            "seq_len must be at least 1 and first_token more than -seq_len, got seq_len=" +
+            std::to_string(cut.seq_len) + " and first_token=" + std::to_string(cut.first_token));
+    }
+    if (num_ends != num_rows) {
+        throw_argument("row_ends must have one entry for each of " + std::to_string(num_rows) +
+                       " rows, got " + std::to_string(num_ends));
+    }
+}
+
+struct TokenRange {
+    std::int64_t begin;
+    std::int64_t end;
+};
+
+// Returns the tokens of a row. In unsigned numbers, which hold what 2^63 - 1 less a negative
+// first token is.
+TokenRange range_of(const RowCut& cut, std::int64_t row, std::int64_t num_tokens) {
+    const auto first = static_cast<std::uint64_t>(cut.first_token);
+    const auto seq_len = static_cast<std::uint64_t>(cut.seq_len);
+    const std::uint64_t num_from_first = static_cast<std::uint64_t>(num_tokens) - first;
+    const bool has_rows = num_tokens > std::max<std::int64_t>(cut.first_token, 0);
+    const std::uint64_t num_rows = has_rows ? (num_from_first - 1) / seq_len + 1 : 0;
+    if (static_cast<std::uint64_t>(row) >= num_rows) {
+        throw_argument("row must be in [0, " + std::to_string(num_rows) +
+                       "), got row=" + std::to_string(row));
+    }
+    const std::uint64_t skipped = static_cast<std::uint64_t>(row) * seq_len;
+    const std::uint64_t taken = std::min(num_from_first - skipped, seq_len);
+    const auto begin = static_cast<std::int64_t>(first + skipped);
+    const auto end = static_cast<std::int64_t>(first + skipped + taken);
+    return {.begin = std::max<std::int64_t>(begin, 0), .end = end};
+}
+
+// Counts the totals up to each range's begin: the entry of the first document that may
+// hold its first token. Binary searches in step and without branches.
+void find_entries(std::span<const std::int64_t> totals, std::span<const TokenRange> ranges,
+                  std::span<std::size_t> entries) {
+    std::ranges::fill(entries, 0U);
+    for (std::size_t rest = totals.size(); rest > 0;) {
+        const std::size_t half = (rest + 1) / 2;
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            const bool is_before = totals[entries[i] + half - 1] <= ranges[i].begin;
+            entries[i] += half * static_cast<std::size_t>(is_before);
+        }
+        rest -= half;
+    }
+}
+
+struct RowCutter {
+    const LengthIndex& index;
+    const LengthRule& rule;
+    std::span<const std::int64_t> totals;
+    std::span<std::int64_t> spans;
+    std::size_t num_spans = 0;
+
+    // Cuts out a range of tokens, looked for from an entry's first document on.
+    void cut(std::size_t entry, std::int64_t stride, const TokenRange& range) {
+        const std::int64_t before = entry > 0 ? totals[entry - 1] : 0;
+        if (before < 0) {
+            throw_argument("totals must not be negative, got " + std::to_string(before));
+        }
+        std::int64_t skip = range.begin - before;  // tokens until the row begins
+        std::int64_t rest = range.end - before;    // and until it ends
+        const auto visit = [&](std::int64_t document, std::int64_t real_length) {
+            const std::int64_t length = rule(real_length);
+            if (skip < length) {
+                add(document, skip, std::min(length, rest));
+                skip = 0;
+            } else {
+                skip -= length;
+            }
+            if (length >= rest) {
+                return false;
+            }
+            rest -= length;
+            return true;
+        };
+        if (!index.visit_from(static_cast<std::int64_t>(entry) * stride, visit)) {
+            throw_argument("totals must be those of the documents, which lack " +
+                           std::to_string(rest) + " tokens");
+        }
+    }
+
+    void add(std::int64_t document, std::int64_t start, std::int64_t stop) {
+        if (3 * num_spans + 2 < spans.size()) {
+            std::int64_t* span = &spans[3 * num_spans];
+            span[0] = document;
+            span[1] = start;
+            span[2] = stop;
+        }
+        ++num_spans;
+    }
+};
+
 }  // namespace
 
 ConcatProgress pack_concat(const LengthIndex& index, const LengthRule& rule, std::int64_t seq_len,
@@ -142,49 +253,29 @@ TokenPlace locate_token(const LengthIndex& index, const LengthRule& rule,
 }
 
 std::size_t cut_rows(const LengthIndex& index, const LengthRule& rule,
-                     std::span<const std::int64_t> totals, std::int64_t stride,
-                     std::span<const std::int64_t> ranges, std::span<std::int64_t> spans,
+                     std::span<const std::int64_t> totals, std::int64_t stride, const RowCut& cut,
+                     std::span<const std::int64_t> rows, std::span<std::int64_t> spans,
                      std::span<std::int64_t> row_ends) {
-    const std::int64_t num_documents = index.num_documents();
-    if (stride < 1 || std::ssize(totals) != (num_documents - 1) / stride + 1) {
-        throw_argument("totals must have an entry for every stride=" + std::to_string(stride) +
-                       " of " + std::to_string(num_documents) + " documents, got " +
-                       std::to_string(totals.size()));
-    }
-    if (ranges.size() != 2 * row_ends.size()) {
-        throw_argument("row_ends must have one entry for each of " +
-                       std::to_string(ranges.size() / 2) + " ranges, got " +
-                       std::to_string(row_ends.size()));
-    }
-    std::size_t num_spans = 0;
-    for (std::size_t row = 0; row < row_ends.size(); ++row) {
-        const std::int64_t begin = ranges[2 * row];
-        const std::int64_t end = ranges[2 * row + 1];
-        if (begin < 0 || begin >= end || end > totals.back()) {
-            throw_argument("ranges[" + std::to_string(row) + "] must have 0 <= begin < end <= " +
-                           std::to_string(totals.back()) + ", got begin=" + std::to_string(begin) +
-                           " and end=" + std::to_string(end));
+    check_cut(index, totals, stride, cut, rows.size(), row_ends.size());
+    RowCutter cutter{.index = index, .rule = rule, .totals = totals, .spans = spans};
+    std::array<TokenRange, kRows> buffer;
+    std::array<std::size_t, kRows> entries;
+    const std::int64_t ahead = std::min(stride, kMaxAhead) + kFewDocuments;
+    for (std::size_t first = 0; first < rows.size(); first += kRows) {
+        const auto ranges = std::span(buffer).first(std::min(kRows, rows.size() - first));
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            ranges[i] = range_of(cut, rows[first + i], totals.back());
         }
-        // The entry of the first document that may hold the first token.
-        const auto entry = std::ranges::upper_bound(totals, begin) - totals.begin();
-        std::int64_t token = entry > 0 ? totals[static_cast<std::size_t>(entry - 1)] : 0;
-        for (std::int64_t document = entry * stride; token < end; ++document) {
-            const DocumentBounds bounds = index.bounds(document);
-            const std::int64_t length = rule(bounds.end - bounds.begin);
-            const std::int64_t start = std::max<std::int64_t>(begin - token, 0);
-            if (start < length) {
-                if (3 * num_spans + 2 < spans.size()) {
-                    spans[3 * num_spans] = document;
-                    spans[3 * num_spans + 1] = start;
-                    spans[3 * num_spans + 2] = std::min(length, end - token);
-                }
-                ++num_spans;
-            }
-            token += length;
+        find_entries(totals, ranges, entries);
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            index.prefetch(static_cast<std::int64_t>(entries[i]) * stride, ahead);
         }
-        row_ends[row] = static_cast<std::int64_t>(num_spans);
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+            cutter.cut(entries[i], stride, ranges[i]);
+            row_ends[first + i] = static_cast<std::int64_t>(cutter.num_spans);
+        }
     }
-    return num_spans;
+    return cutter.num_spans;
 }
 
 }  // namespace datacursor

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from datacursor.document_stream import DocumentStream
 
 _STATS_ROWS = 4096
-_STRIDE = 32  # documents an entry of the skip table: every row is looked up, not one a run
+_ROWS_PER_ENTRY = 8  # of the skip table: every row is looked up, not one a run
+_MAX_STRIDE = 32  # documents an entry
 
 
 class ChunkPlan(RowPlan):
@@ -64,9 +65,10 @@ class ChunkPlan(RowPlan):
 
     def rows_from(self, epoch: int, reader: Reader, first: int, count: int, phase: int) -> RowBlock:
         """Cut out the rows; they need no reader."""
-        rows = np.arange(first, first + count)
-        if self._shuffle_rows:
-            _core.fill_chunk_rows(self._seed, epoch, self.num_rows(epoch, phase), first, rows)
+        if not self._shuffle_rows:
+            return self._cut_out(epoch, np.arange(first, first + count, dtype=np.int64))
+        rows = np.empty(count, dtype=np.int64)
+        _core.fill_chunk_rows(self._seed, epoch, self.num_rows(epoch, phase), first, rows)
         return self._cut_out(epoch, rows)
 
     def reader_of(self, epoch: int, row: int, phase: int) -> Reader:
@@ -87,11 +89,9 @@ class ChunkPlan(RowPlan):
     def stats(self, epoch: int) -> PlanStats:
         """Cut all rows and count."""
         num_rows = self.num_rows(epoch, 0)
-        blocks = (
-            self._cut_out(epoch, np.arange(first, min(first + _STATS_ROWS, num_rows)))
-            for first in range(0, num_rows, _STATS_ROWS)
-        )
-        sums = sum_up(blocks)
+        firsts = range(0, num_rows, _STATS_ROWS)
+        parts = (np.arange(k, min(k + _STATS_ROWS, num_rows), dtype=np.int64) for k in firsts)
+        sums = sum_up(self._cut_out(epoch, part) for part in parts)
         return PlanStats(
             num_rows=num_rows,
             num_padding=num_rows * self.seq_len - sums.num_tokens,
@@ -109,10 +109,6 @@ class ChunkPlan(RowPlan):
         """Return rows by their numbers in the natural order; row 0 may be short."""
         cut = self._cut(epoch)
         has_short_first = self.tail == "pad" and cut > 0
-        begins = cut + (rows - has_short_first) * self.seq_len
-        # Cut to the stream before seq_len is added: the sum could pass 2**63.
-        ends = np.minimum(begins, self.stream.num_tokens(epoch) - self.seq_len) + self.seq_len
-        ranges = np.stack((np.maximum(begins, 0), ends), axis=1)
         row_offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         room = len(rows) * (2 + self.seq_len // self.stream.mean_length)
         room = min(room, len(rows) + self.stream.num_documents(epoch))
@@ -122,7 +118,9 @@ class ChunkPlan(RowPlan):
                 self.stream.lengths.index,
                 self._table.totals(),
                 self._table.stride,
-                ranges,
+                rows,
+                first_token=cut - self.seq_len if has_short_first else cut,
+                seq_len=self.seq_len,
                 num_virtual=self.stream.lengths.num_virtual,
                 keep_empty=self.stream.lengths.keep_empty,
                 spans=spans,
@@ -135,4 +133,5 @@ class ChunkPlan(RowPlan):
     @cached_property
     def _table(self) -> SkipTable:
         order = Sequential(self.stream.order.num_samples)
-        return SkipTable(self.stream.lengths, order, 0, stride=_STRIDE)
+        stride = min(max(_ROWS_PER_ENTRY * self.seq_len // self.stream.mean_length, 1), _MAX_STRIDE)
+        return SkipTable(self.stream.lengths, order, 0, stride=stride)

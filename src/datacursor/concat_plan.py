@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _MIN_DOCUMENTS = 64  # read from the order at a time, so that short calls cost little
 _MAX_DOCUMENTS = 65536
+_SHARE_MORE = 16  # one in so many more than rows need by the mean length
 _STATS_ROWS = 4096  # planned at a time
 
 
@@ -58,7 +59,8 @@ class ConcatPlan(RowPlan):
         offset = require_integer("reader.offset", reader[1], 0, 2**63)
         lengths = self.stream.lengths
         spans: list[NDArray[np.int64]] = []
-        row_ends = np.empty(count, dtype=np.int64)
+        row_offsets = np.zeros(count + 1, dtype=np.int64)
+        row_ends = row_offsets[1:]
         num_rows = num_spans = 0
         filled = phase if first == 0 else 0  # a phase puts row 0 before the first document
         while num_rows < count:
@@ -83,9 +85,9 @@ class ConcatPlan(RowPlan):
             ends[:ended] += num_spans
             position, num_rows, num_spans = position + read, num_rows + ended, num_spans + added
             spans.append(out[:added])
-        all_spans = np.concatenate(spans) if spans else np.empty((0, 3), dtype=np.int64)
-        row_offsets = np.concatenate((np.zeros(1, dtype=np.int64), row_ends))
-        return RowBlock(all_spans, row_offsets, Reader(position, offset))
+        if len(spans) != 1:  # most often one, which is not copied
+            spans = [np.concatenate((np.empty((0, 3), dtype=np.int64), *spans))]
+        return RowBlock(spans[0], row_offsets, Reader(position, offset))
 
     def reader_of(self, epoch: int, row: int, phase: int) -> Reader:
         """Find the row's first token in the skip table."""
@@ -125,10 +127,10 @@ class ConcatPlan(RowPlan):
             yield block
 
     def _documents(self, epoch: int, position: int, num_rows: int) -> NDArray[np.int64]:
-        """Return documents from a place on, about as many as so many rows need."""
-        mean = self.stream.mean_length
-        wanted = min(max(num_rows * self.seq_len // mean + 1, _MIN_DOCUMENTS), _MAX_DOCUMENTS)
-        return self.stream.documents(epoch, position, wanted)
+        """Return documents from a place on, most often enough for so many rows."""
+        wanted = num_rows * self.seq_len // self.stream.mean_length
+        wanted += wanted // _SHARE_MORE + _MIN_DOCUMENTS
+        return self.stream.documents(epoch, position, min(wanted, _MAX_DOCUMENTS))
 
     def _require_last_row(self, row: int, filled: int, phase: int, epoch: int) -> None:
         """Raise unless the documents may end inside this row: the reader fits its row."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datacursor.order import Order
 
 _STRIDE = 1024
-_MAX_DOCUMENTS = 65536  # summed in one call
+_MAX_DOCUMENTS = 65536  # summed in one call, or as many as one entry has
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,8 @@ class SkipTable:
                 f"{int(self._totals[-1])} tokens in epoch {self.epoch}, there are "
                 f"{self._lengths.num_tokens}"
             )
-        count = min(_MAX_DOCUMENTS, self._num_documents - first)
+        whole = max(1, _MAX_DOCUMENTS // self.stride) * self.stride
+        count = min(whole, self._num_documents - first)
         stop = self._num_known + -(-count // self.stride)
         if stop > len(self._totals):
             most = -(-self._num_documents // self.stride)

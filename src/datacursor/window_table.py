@@ -183,7 +183,8 @@ class Windows:
             if documents.first == 0:
                 raise
             raise CorpusError(f"counted from document {documents.first} on: {error}") from error
-        spans[:, 0] += documents.first
+        if documents.first > 0:
+            spans[:, 0] += documents.first
         return PackedWindow(spans, row_offsets)
 
 

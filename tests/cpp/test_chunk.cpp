@@ -1,12 +1,16 @@
 #include "datacursor/chunk.hpp"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
+#include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "datacursor/packer.hpp"
+#include "datacursor/philox.hpp"
 #include "refusal.hpp"
 #include "vectors.hpp"
 
@@ -14,8 +18,6 @@ namespace {
 
 using namespace datacursor;
 using Numbers = std::vector<std::int64_t>;
-
-constexpr std::int64_t kStride = 2;
 
 // One case of the golden file.
 struct GoldenCase {
@@ -64,17 +66,18 @@ std::vector<GoldenCase> golden_cases() {
     return cases;
 }
 
-// Cuts rows [ranges[2 r], ranges[2 r + 1]) out of documents of these lengths.
-std::vector<Numbers> cut(const Numbers& lengths, const LengthRule& rule, const Numbers& ranges) {
+// Cuts rows out of documents of these lengths.
+std::vector<Numbers> cut(const Numbers& lengths, const LengthRule& rule, const RowCut& at,
+                         const Numbers& numbers, std::int64_t stride = 2) {
     const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
     Numbers documents(lengths.size());
     std::iota(documents.begin(), documents.end(), 0);
-    Numbers totals((documents.size() + kStride - 1) / kStride);
-    count_tokens(index, rule, documents, kStride, 0, totals);
-    Numbers row_ends(ranges.size() / 2);
-    const std::size_t num_spans = cut_rows(index, rule, totals, kStride, ranges, {}, row_ends);
+    Numbers totals((documents.size() - 1) / static_cast<std::size_t>(stride) + 1);
+    count_tokens(index, rule, documents, stride, 0, totals);
+    Numbers row_ends(numbers.size());
+    const std::size_t num_spans = cut_rows(index, rule, totals, stride, at, numbers, {}, row_ends);
     Numbers spans(3 * num_spans);
-    BOOST_TEST(cut_rows(index, rule, totals, kStride, ranges, spans, row_ends) == num_spans);
+    BOOST_TEST(cut_rows(index, rule, totals, stride, at, numbers, spans, row_ends) == num_spans);
     std::vector<Numbers> rows;
     std::int64_t first = 0;
     for (const std::int64_t end : row_ends) {
@@ -108,23 +111,113 @@ BOOST_AUTO_TEST_CASE(known_rows) {
             }
             Numbers order(num_rows);
             chunk_rows(golden.seed, golden.epoch, num_rows).fill(0, order);
-            Numbers ranges;
-            for (const std::int64_t row : order) {
-                ranges.push_back(golden.edges[static_cast<std::size_t>(row)]);
-                ranges.push_back(golden.edges[static_cast<std::size_t>(row) + 1]);
+            const auto seq_len = static_cast<std::uint64_t>(golden.seq_len);
+            RowCut at{.first_token =
+                          static_cast<std::int64_t>(chunk_cut(golden.seed, golden.epoch, seq_len)),
+                      .seq_len = golden.seq_len};
+            if (golden.pad_tail && at.first_token > 0) {
+                at.first_token -= golden.seq_len;
             }
             const LengthRule rule(golden.num_virtual, golden.keep_empty);
-            BOOST_CHECK(cut(golden.lengths, rule, ranges) == golden.rows);
+            BOOST_CHECK(cut(golden.lengths, rule, at, order) == golden.rows);
         }
     }
 }
 
-BOOST_AUTO_TEST_CASE(rows_may_overlap_and_come_in_any_order) {
+BOOST_AUTO_TEST_CASE(rows_may_repeat_and_come_in_any_order) {
     const Numbers lengths{3, 0, 2, 0, 0, 5};
-    const std::vector<Numbers> rows = cut(lengths, {0, false}, {5, 10, 0, 10, 2, 4, 3, 5});
+    const std::vector<Numbers> rows =
+        cut(lengths, {0, false}, {.first_token = -2, .seq_len = 4}, {2, 0, 1, 2});
     const std::vector<Numbers> expected{
-        {5, 0, 5}, {0, 0, 3, 2, 0, 2, 5, 0, 5}, {0, 2, 3, 2, 0, 1}, {2, 0, 2}};
+        {5, 1, 5}, {0, 0, 2}, {0, 2, 3, 2, 0, 2, 5, 0, 1}, {5, 1, 5}};
     BOOST_CHECK(rows == expected);
+}
+
+std::int64_t drawn_below(std::int64_t limit, PhiloxStream& random) {
+    return static_cast<std::int64_t>(random.bounded(static_cast<std::uint64_t>(limit)));
+}
+
+// Lengths of many kinds: short, mostly empty, long; one giant; none but empty ones around it.
+std::vector<Numbers> lengths_of_many_kinds() {
+    PhiloxStream random({0, 0}, 1, 0, 0);
+    const auto drawn = [&](std::int64_t longest, std::int64_t empty_in_ten) {
+        Numbers lengths(300);
+        for (std::int64_t& length : lengths) {
+            const bool is_empty = drawn_below(10, random) < empty_in_ten;
+            length = is_empty ? 0 : drawn_below(longest + 1, random);
+        }
+        return lengths;
+    };
+    std::vector<Numbers> kinds{drawn(9, 0), drawn(5, 9), drawn(1000, 3), Numbers(300, 1)};
+    kinds.emplace_back(300, 0).at(151) = 5000;
+    kinds.push_back({7});
+    return kinds;
+}
+
+// Rows as they are defined: one document after the other, token numbers counted from 0.
+std::vector<Numbers> cut_simply(const Numbers& lengths, const LengthRule& rule, const RowCut& at,
+                                const Numbers& numbers) {
+    std::vector<Numbers> rows;
+    for (const std::int64_t number : numbers) {
+        const std::int64_t begin = at.first_token + number * at.seq_len;
+        Numbers& row = rows.emplace_back();
+        std::int64_t token = 0;
+        for (std::size_t d = 0; d < lengths.size(); ++d) {
+            const std::int64_t length = rule(lengths[d]);
+            const std::int64_t start = std::max(begin - token, std::int64_t{0});
+            const std::int64_t stop = std::min(begin + at.seq_len - token, length);
+            if (start < stop) {
+                row.insert(row.end(), {static_cast<std::int64_t>(d), start, stop});
+            }
+            token += length;
+        }
+    }
+    return rows;
+}
+
+BOOST_AUTO_TEST_CASE(any_rows_of_any_lengths_are_those_of_the_definition) {
+    PhiloxStream random({0, 0}, 2, 0, 0);
+    for (const Numbers& lengths : lengths_of_many_kinds()) {
+        for (const LengthRule& rule : {LengthRule(0, false), LengthRule(2, false), {1, true}}) {
+            std::int64_t num_tokens = 0;
+            for (const std::int64_t length : lengths) {
+                num_tokens += rule(length);
+            }
+            for (const std::int64_t seq_len : {1, 3, 50, 10'000}) {
+                const std::int64_t first = drawn_below(2 * seq_len, random) - seq_len + 1;
+                const RowCut at{.first_token = std::min(first, num_tokens - 1), .seq_len = seq_len};
+                const std::int64_t num_rows = (num_tokens - at.first_token - 1) / seq_len + 1;
+                Numbers numbers{0, num_rows - 1};
+                for (int i = 0; i < 68; ++i) {  // more than are looked up side by side
+                    numbers.push_back(drawn_below(num_rows, random));
+                }
+                const std::vector<Numbers> expected = cut_simply(lengths, rule, at, numbers);
+                for (const std::int64_t stride : {1, 2, 7, 32, 1000}) {
+                    BOOST_CHECK(cut(lengths, rule, at, numbers, stride) == expected);
+                }
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(rows_cross_shards_of_any_type) {
+    const std::vector<std::uint32_t> offsets{3, 5, 5, 9};
+    const std::vector<std::int32_t> none;
+    const Numbers lengths{4, 1, 0};
+    const std::span<const std::uint32_t> all(offsets);
+    const LengthIndex index(
+        {OffsetSpans<std::int32_t>{.begins = {}, .ends = std::span(none)},
+         OffsetSpans<std::uint32_t>{.begins = all.first(3), .ends = all.subspan(1)},
+         OffsetSpans<std::int32_t>{.begins = {}, .ends = std::span(none)},
+         OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
+    Numbers spans(15);
+    Numbers row_ends(2);
+    const RowCut at{.first_token = 1, .seq_len = 7};
+    const Numbers totals{10, 11};
+    BOOST_TEST(cut_rows(index, {0, false}, totals, 4, at, Numbers{0, 1}, spans, row_ends) == 5);
+    BOOST_TEST(spans == Numbers({0, 1, 2, 2, 0, 4, 3, 0, 2, 3, 2, 4, 4, 0, 1}),
+               boost::test_tools::per_element());
+    BOOST_TEST(row_ends == Numbers({3, 5}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(too_few_spans_are_filled_and_all_counted) {
@@ -133,27 +226,46 @@ BOOST_AUTO_TEST_CASE(too_few_spans_are_filled_and_all_counted) {
     const Numbers totals{4};
     Numbers spans(7, -1);
     Numbers row_ends(1);
-    BOOST_TEST(cut_rows(index, {0, false}, totals, 4, Numbers{0, 4}, spans, row_ends) == 4);
+    const RowCut at{.first_token = 0, .seq_len = 4};
+    BOOST_TEST(cut_rows(index, {0, false}, totals, 4, at, Numbers{0}, spans, row_ends) == 4);
     BOOST_TEST(spans == Numbers({0, 0, 1, 1, 0, 1, -1}), boost::test_tools::per_element());
     BOOST_TEST(row_ends.front() == 4);
 }
 
-BOOST_AUTO_TEST_CASE(ranges_that_cannot_be_cut_are_refused) {
+BOOST_AUTO_TEST_CASE(a_row_may_end_with_token_two_to_the_63) {
+    const std::int64_t num_tokens = std::numeric_limits<std::int64_t>::max() - 2;
+    const std::int64_t seq_len = std::int64_t{1} << 62;
+    const std::vector<Numbers> rows = cut({num_tokens}, {0, false}, {-1, seq_len}, {0, 1});
+    const std::vector<Numbers> expected{{0, 0, seq_len - 1}, {0, seq_len - 1, num_tokens}};
+    BOOST_CHECK(rows == expected);
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_cannot_be_cut_are_refused) {
     const Numbers lengths{3, 2};
     const LengthIndex index({OffsetSpans<std::int64_t>{.begins = {}, .ends = std::span(lengths)}});
     const auto refused = [&](const std::string& text, const Numbers& totals, std::int64_t stride,
-                             const Numbers& ranges) {
+                             const RowCut& at, const Numbers& numbers) {
         Numbers row_ends(1);
         tests::check_refused(ErrorKind::kArgument, text, [&] {
-            cut_rows(index, {0, false}, totals, stride, ranges, {}, row_ends);
+            cut_rows(index, {0, false}, totals, stride, at, numbers, {}, row_ends);
         });
     };
-    refused("begin=-1", {5}, 2, {-1, 2});
-    refused("begin=2 and end=2", {5}, 2, {2, 2});
-    refused("end=6", {5}, 2, {0, 6});
-    refused("stride=0", {5}, 0, {0, 1});
-    refused("got 2", {3, 5}, 2, {0, 1});
-    refused("row_ends", {5}, 2, {0, 1, 1, 2});
+    constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+    refused("row must be in [0, 2), got row=2", {5}, 2, {0, 4}, {2});
+    refused("row must be in [0, 2), got row=-1", {5}, 2, {0, 4}, {-1});
+    refused("row must be in [0, 2), got row=-9223372036854775808", {5}, 2, {-3, 4}, {kLeast});
+    refused("row must be in [0, 0), got row=0", {5}, 2, {5, 4}, {0});
+    refused("row must be in [0, 0), got row=0", {0}, 2, {-1, 4}, {0});
+    refused("row must be in [0, 0), got row=0", {-5}, 2, {-3, 4}, {0});
+    refused("first_token=-4", {5}, 2, {-4, 4}, {0});
+    refused("first_token=-9223372036854775808", {5}, 2, {kLeast, 4}, {0});
+    refused("seq_len=0", {5}, 2, {1, 0}, {0});
+    refused("seq_len=-9223372036854775808", {5}, 2, {1, kLeast}, {0});
+    refused("stride=0", {5}, 0, {0, 4}, {0});
+    refused("got 2", {3, 5}, 2, {0, 4}, {0});
+    refused("row_ends", {5}, 2, {0, 4}, {0, 1});
+    refused("lack 3 tokens", {8}, 2, {4, 4}, {0});
+    refused("not be negative, got -4", {-4, 5}, 1, {0, 4}, {0});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
@@ -87,6 +88,47 @@ BOOST_AUTO_TEST_CASE(any_number_of_shards_finds_every_document) {
         shards.push_back(shard_of(shard));
         expected.insert(expected.end(), shard.begin(), shard.end());
         BOOST_TEST(lengths_in(LengthIndex(shards)) == expected);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(documents_are_visited_from_any_on_until_told_to_stop) {
+    const std::vector<std::uint32_t> offsets{0, 2, 2, 9};
+    const std::vector<std::int64_t> lengths{4, 1};
+    const std::vector<std::int32_t> none;
+    const std::span<const std::uint32_t> all(offsets);
+    const LengthIndex index(
+        {shard_of(none), OffsetSpans<std::uint32_t>{.begins = all.first(3), .ends = all.subspan(1)},
+         shard_of(none), shard_of(lengths), shard_of(none)});
+    const std::vector<std::int64_t> expected{2, 0, 7, 4, 1};
+    for (std::int64_t first = 0; first < 5; ++first) {
+        for (std::int64_t last = first; last < 6; ++last) {
+            std::int64_t next = first;
+            const bool was_stopped =
+                index.visit_from(first, [&](std::int64_t document, std::int64_t length) {
+                    BOOST_TEST(document == next);
+                    BOOST_TEST(length == expected.at(static_cast<std::size_t>(document)));
+                    return next++ < last;
+                });
+            BOOST_TEST(was_stopped == (last < 5));
+            BOOST_TEST(next == std::min<std::int64_t>(last + 1, 5));
+        }
+    }
+    const auto visit = [](std::int64_t, std::int64_t) { return true; };
+    for (const std::int64_t first : {-1, 5}) {
+        check_refused(ErrorKind::kArgument, "document=" + std::to_string(first),
+                      [&] { index.visit_from(first, visit); });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(any_documents_may_be_fetched_ahead) {
+    const std::vector<std::int32_t> begins(40);
+    const std::vector<std::int32_t> ends(40, 3);
+    const LengthIndex index({shard_of(begins, ends), shard_of(ends)});
+    for (const std::int64_t first : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{39},
+                                     std::int64_t{40}, std::int64_t{79}, kMax}) {
+        for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, kMax}) {
+            BOOST_CHECK_NO_THROW(index.prefetch(first, count));
+        }
     }
 }
 

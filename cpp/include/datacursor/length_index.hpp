@@ -26,6 +26,14 @@ template <typename T>
 struct OffsetSpans {
     std::optional<std::span<const T>> begins;  // absent: every document begins at 0
     std::span<const T> ends;
+
+    [[nodiscard]] std::int64_t begin(std::size_t i) const {
+        return begins ? static_cast<std::int64_t>((*begins)[i]) : 0;
+    }
+    [[nodiscard]] std::int64_t end(std::size_t i) const {
+        return static_cast<std::int64_t>(ends[i]);
+    }
+    [[nodiscard]] std::int64_t length(std::size_t i) const { return end(i) - begin(i); }
 };
 
 using DocumentShard = std::variant<OffsetSpans<std::int32_t>, OffsetSpans<std::int64_t>,
@@ -87,8 +95,9 @@ public:
     // Throws Error (argument) if the document is not in [0, num_documents).
     [[nodiscard]] DocumentBounds bounds(std::int64_t document) const;
 
-    // Starts to fetch what bounds(document) reads; does nothing out of range.
-    void prefetch(std::int64_t document) const;
+    // Starts to fetch what bounds(document) reads, and for `count` - 1 documents of the same
+    // shard that follow; does nothing out of range.
+    void prefetch(std::int64_t document, std::int64_t count = 1) const;
 
     // Writes the length of documents[i] to lengths[i]. Independent loads in one
     // loop: the misses of a shuffled order overlap.
@@ -100,7 +109,15 @@ public:
     // Throws Error (argument) if that range leaves [0, num_documents).
     void lengths(std::int64_t first, std::span<std::int64_t> lengths) const;
 
+    // Calls visit(document, length) for the documents from `first` on until it returns
+    // false; says whether it did, else the last document was visited. Looks a shard up
+    // once, and then reads its arrays.
+    // Throws Error (argument) if first is not in [0, num_documents).
+    template <typename Visit>
+    bool visit_from(std::int64_t first, const Visit& visit) const;
+
 private:
+    void require(std::int64_t document) const;
     [[nodiscard]] std::size_t shard_of(std::int64_t document) const noexcept;
 
     std::vector<DocumentShard> shards_;
@@ -109,5 +126,28 @@ private:
     std::int64_t num_empty_ = 0;
     std::int64_t longest_ = 0;
 };
+
+template <typename Visit>
+bool LengthIndex::visit_from(std::int64_t first, const Visit& visit) const {
+    require(first);
+    std::int64_t document = first;
+    const auto visit_shard = [&](const auto& offsets, std::int64_t first_document) {
+        auto i = static_cast<std::size_t>(document - first_document);
+        for (; i < offsets.ends.size(); ++i, ++document) {
+            if (!visit(document, offsets.length(i))) {
+                return false;
+            }
+        }
+        return true;
+    };
+    for (std::size_t shard = shard_of(first); shard < shards_.size(); ++shard) {
+        const std::int64_t first_document = first_documents_[shard];
+        if (!std::visit([&](const auto& offsets) { return visit_shard(offsets, first_document); },
+                        shards_[shard])) {
+            return true;
+        }
+    }
+    return false;
+}
 
 }  // namespace datacursor

@@ -78,20 +78,27 @@ struct TokenPlace {
 TokenPlace locate_token(const LengthIndex& index, const LengthRule& rule,
                         std::span<const std::int64_t> documents, std::int64_t target);
 
-// Cuts any rows out of the joined documents [0, num_documents): row r holds the tokens
-// [ranges[2 r], ranges[2 r + 1]).
+// Where the joined documents are cut: row r holds the tokens first_token + r * seq_len
+// and up, seq_len of them, those that exist.
+struct RowCut {
+    std::int64_t first_token;  // of row 0; negative: row 0 is short
+    std::int64_t seq_len;
+};
+
+// Cuts any rows out of the joined documents [0, num_documents).
 //
 // totals is the skip table of count_tokens over all documents in their natural order,
 // with this stride. Writes (document, start, stop) triples to spans and the number of
-// spans up to the end of row r to row_ends[r]. If the spans do not fit, spans holds
+// spans up to the end of rows[i] to row_ends[i]. If the spans do not fit, spans holds
 // the first ones and the result says how many there are.
 //
-// Throws Error (argument) unless 0 <= begin < end <= all tokens for every row, and if
-// sizes do not fit each other.
-// Cost: a search in totals and up to `stride` lengths a row, and its spans.
+// Throws Error (argument) if seq_len < 1, first_token <= -seq_len, a row holds no token,
+// sizes do not fit each other, or totals are not those of the documents.
+// Cost: a search in totals and up to `stride` lengths a row, whose cache misses overlap
+// with those of other rows, and its spans.
 std::size_t cut_rows(const LengthIndex& index, const LengthRule& rule,
-                     std::span<const std::int64_t> totals, std::int64_t stride,
-                     std::span<const std::int64_t> ranges, std::span<std::int64_t> spans,
+                     std::span<const std::int64_t> totals, std::int64_t stride, const RowCut& cut,
+                     std::span<const std::int64_t> rows, std::span<std::int64_t> spans,
                      std::span<std::int64_t> row_ends);
 
 }  // namespace datacursor
