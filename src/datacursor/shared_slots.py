@@ -25,7 +25,14 @@ from datacursor.slot_pool import SlotMemory, SlotPool
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Field = tuple[str, torch.dtype, tuple[int, ...], int]  # name, dtype, shape, first byte in the slot
+# By NumPy's names, which pickle and make tensors sooner than torch's own; others, such as bfloat16,
+# are sent as torch sends them.
+_CODES = {
+    torch.from_numpy(np.empty(0, code)).dtype: code
+    for code in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
+}
+
+Field = tuple[str, str, tuple[int, ...], int]  # name, dtype, shape, first byte in the slot
 
 
 class SentBatch:
@@ -45,13 +52,9 @@ def _receive(
     key: bytes, slot: int, fields: Iterable[Field], batch: dict[str, Any]
 ) -> dict[str, Any]:
     memory = SlotPool.of(key).lend(slot)
-    for name, dtype, shape, start in fields:
-        size = prod(shape)
-        batch[name] = (
-            torch.frombuffer(memory, dtype=dtype, count=size, offset=start).view(shape)
-            if size > 0
-            else torch.empty(shape, dtype=dtype)
-        )
+    for name, code, shape, start in fields:
+        array = np.frombuffer(memory, code, prod(shape), start)
+        batch[name] = torch.from_numpy(array.reshape(shape))
     return batch
 
 
@@ -127,12 +130,13 @@ class WorkerSlots:
         fields: list[Field] = []
         rest = dict(batch)
         for name, value in batch.items():
-            if not is_plain(value):
+            code = _CODES.get(value.dtype) if is_plain(value) else None
+            if code is None:
                 continue
             start = slot.start_of(value)
             if start is None:
                 return SentBatch(self._key, slot.number, (), share(batch))
-            fields.append((name, value.dtype, tuple(value.shape), start))
+            fields.append((name, code, tuple(value.shape), start))
             rest[name] = None
         return SentBatch(self._key, slot.number, fields, rest)
 
