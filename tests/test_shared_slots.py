@@ -462,7 +462,11 @@ class Failing(RowDataset):
         return super().__getitems__(rows)
 
 
-def test_an_error_in_a_worker_is_raised_and_the_next_loop_is_right(lent: Lent) -> None:
+def test_an_error_in_a_worker_is_raised_and_the_next_loop_is_right(
+    lent: Lent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How long torch waits for a worker whose iterator an exception ends, slots or not.
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2)
     rows = rows_of()
     corpus = dc.TokenCorpus.open(DOCUMENTS)
     failing = Failing(corpus, seq_len=SEQ_LEN, num_rows=rows.dataset_size)
