@@ -51,6 +51,7 @@ NEEDS = {
         "test_schedule.py",
         "test_sharded.py",
         "test_shared_batch.py",
+        "test_shared_slots.py",
         "test_streams.py",
         "test_token_column.py",
         "test_trace.py",

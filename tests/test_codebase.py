@@ -23,8 +23,9 @@ PACKAGE = ROOT / "src" / "datacursor"
 PYTHON_LAYERS = (
     {"errors"},
     {"_core"},
-    {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "mapped_file"},
-    {"file_lock"},
+    {"_cursor_parts", "_cursor_text", "checks", "durable", "fork_lock", "forked_children"}
+    | {"mapped_file"},
+    {"file_lock", "slot_pool"},
     {"cursor", "document_source", "order", "plan_file", "row_block", "row_index", "shards"},
     {"block_shuffle", "mixture", "subset", "weighted"},
     {"choose_order"},
@@ -49,9 +50,11 @@ PYTHON_LAYERS = (
     {"block_mask", "plan", "row_buffers", "row_format", "sampler", "shared_batch", "tokens"},
     {"source_plan", "token_column"},
     {"row_contributions", "row_fields"},
+    {"shared_slots"},
     {"rows"},
     {"source_rows"},
     {"in_process", "packing", "rng", "worker_streams"},
+    {"worker_slots"},
     {"instrument", "loader", "sample_seeded"},
     {"ledger"},
     {"ledger.rows"},
@@ -116,10 +119,11 @@ NEED_TORCH = (
         "sample_seeded",
         "sampler",
         "shared_batch",
+        "shared_slots",
         "source_rows",
         "token_column",
     }
-    | {"state", "updates", "worker_streams"}
+    | {"state", "updates", "worker_slots", "worker_streams"}
     | {f"demo.{name}" for name in ("__main__", "model", "parameters", "story", "train")}
     | {"recovery.checkpoint", "recovery.ranks", "recovery.sharded", "recovery.tensor_tree"}
     | {"recovery.aspects", "recovery.trace"}

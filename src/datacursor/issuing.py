@@ -61,12 +61,13 @@ class Issue:
         self.current: Iterator[int] = iter(session.chunk)
         self._batches: Iterator[Sequence[int]] = iter(())
         self._is_short = False
+        self._indices_of, session.indices_of = session.indices_of, list
 
     def indices(self) -> Iterator[Iterator[int]]:
         """Yield this rank's indices, an iterator a micro-batch."""
         for batch in self.micro_batches():
             # Ending the session empties this very list, and with it the running iterator.
-            self.session.chunk = batch if isinstance(batch, list) else [*batch]
+            self.session.chunk = self._indices_of(batch)
             self.current = iter(self.session.chunk)
             yield self.current
 

@@ -16,6 +16,7 @@ from datacursor.in_process import InProcessBatches
 from datacursor.issuing import Issue
 from datacursor.sampler import CursorSampler
 from datacursor.session import Session
+from datacursor.worker_slots import LoaderSlots
 from datacursor.worker_streams import (
     ComparingCollate,
     RememberingInit,
@@ -100,6 +101,7 @@ class CursorLoader(DataLoader[T]):
         self._seeds_workers = seeds_workers
         self._streams = streams  # until they were warned of
         self._last: _Delivery | None = None
+        self._slots: LoaderSlots | None = None  # of persistent workers
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # DataLoader names its own class
         """Deliver batches from the cursor to the end of its epoch, deferred ranges included."""
@@ -122,8 +124,17 @@ class CursorLoader(DataLoader[T]):
             counter = (tracker.layout.rank, session.issued, cursor.epoch, cursor.position)
             word = _core.philox(counter, (cursor.seed, _WORKER_STREAM))[0]
             self.generator.manual_seed(word >> 1)
+        if self._iterator is None:  # else persistent workers go on
+            self._slots = LoaderSlots.of(self, self._cursor_sampler)
+        slots = self._slots
+        if not self.persistent_workers:
+            self._slots = None  # the iterator's
         with tracker.drawing_for(session):  # with workers, which are given batches at once
-            batches = super().__iter__()
+            if slots is None:
+                batches = super().__iter__()
+            else:
+                with slots.given_to(self, session):
+                    batches = super().__iter__()
         return _TorchBatches(session, tracker, batches)
 
     @property

@@ -25,7 +25,7 @@ from datacursor._core import ColumnTable, TokenTable
 from datacursor.checks import optional_integer, require_bool, require_choice, require_integer
 from datacursor.errors import ArgumentError
 from datacursor.row_buffers import RowBuffers
-from datacursor.row_fields import RowFields
+from datacursor.row_fields import Buffers, RowFields
 from datacursor.row_format import (
     Batch,
     RowFormat,
@@ -33,8 +33,9 @@ from datacursor.row_format import (
     choose_positions,
     row_format,
 )
-from datacursor.row_index import RowIndex, RowIndices
+from datacursor.row_index import RowIndex, RowIndices, rows_of
 from datacursor.shared_batch import share
+from datacursor.shared_slots import SentBatch, attached
 from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
@@ -60,10 +61,11 @@ def _collate_row_batch(
     batch: Sequence[RowBatch],
     *,
     collate_fn_map: Any = None,  # noqa: ARG001  # torch passes it
-) -> Batch:
+) -> Batch | SentBatch:
     if len(batch) != 1:
         raise TypeError(f"a RowBatch is collated already, got {len(batch)} of them to collate")
-    return dict(batch[0])
+    slots = attached()
+    return dict(batch[0]) if slots is None else slots.send(batch[0])
 
 
 default_collate_fn_map[RowBatch] = _collate_row_batch
@@ -163,7 +165,7 @@ class RowDataset(Dataset[Batch]):
         self._fields = RowFields(self._dtypes(), self.format, self.seq_len)
         dtypes = {name: column.dtype for name, column in self.columns.items()}
         self._column_fields = RowFields(dtypes, self.format, self.seq_len)
-        self._buffers = RowBuffers()
+        self._buffers: Buffers = RowBuffers()
         self._table: TokenTable | None = None
         self._column_tables = self._make_column_tables()
 
@@ -196,8 +198,17 @@ class RowDataset(Dataset[Batch]):
             TypeError: A row is a plain int.
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
-        batch = self._gather(rows)
-        return [batch if get_worker_info() is None else RowBatch(share(batch))]
+        if get_worker_info() is None:
+            return [self._gather(rows)]
+        slots = attached()
+        if slots is None:
+            return [RowBatch(share(self._gather(rows)))]
+        self._buffers = slots.open(rows, self._buffers)
+        return [self._gather(rows_of(rows))]
+
+    def num_bytes(self, num_rows: int) -> int:
+        """Return the bytes of a batch's fields with a value for every token."""
+        return self._fields.num_bytes(num_rows) + self._column_fields.num_bytes(num_rows)
 
     def _gather(self, rows: Sequence[RowIndex]) -> RowBatch:
         spans, row_offsets = _spans_of(rows)

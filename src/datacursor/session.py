@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
@@ -46,6 +46,7 @@ class Session:
         undecided: Micro-batches after these, of an update whose outcome a device still holds.
         chunk: The micro-batch being drawn right now.
         num_pending: Micro-batches whose gradients the run began with; they count as delivered.
+        indices_of: What makes the indices a loader is given of a micro-batch that is issued.
     """
 
     def __init__(self, start: Cursor, contributions: Contributions, layout: Layout) -> None:
@@ -55,6 +56,7 @@ class Session:
         self.committed = self.undecided = 0
         self.chunk: list[int] = []
         self.num_pending = start.pending
+        self.indices_of: Callable[[Sequence[int]], list[int]] = list
         self._layout = layout
         self._look = partial(moves.reach_of, start, contributions, layout)
         self._stretches = moves.stretches_of(start, layout, self._look(1))

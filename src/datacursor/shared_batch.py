@@ -13,20 +13,30 @@ from typing import Any
 
 import torch
 
-_ALIGNMENT = 64  # a cache line
+ALIGNMENT = 64  # a cache line
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a tensor of which bytes, dtype and shape are all there is."""
+    return (
+        type(value) is torch.Tensor
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and not (value.requires_grad or value.is_quantized)
+    )
 
 
 def share(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a batch with its tensors copied into one storage of shared memory.
+    """Return a batch with its plain tensors copied into one storage of shared memory.
 
     Args:
-        batch: Contiguous CPU tensors, and values of other kinds, which are kept.
+        batch: Plain tensors, and values of other kinds, which are kept.
     """
-    tensors = {name: value for name, value in batch.items() if isinstance(value, torch.Tensor)}
+    tensors = {name: value for name, value in batch.items() if is_plain(value)}
     starts, size = {}, 0
     for name, tensor in tensors.items():
         starts[name] = size
-        size += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+        size += -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
     # As torch's own collate does in workers; the public way would copy twice.
     storage = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]  # torch's
     memory = torch.empty(0, dtype=torch.uint8).set_(storage)

@@ -63,11 +63,11 @@ class ComparingCollate:
 
     def __init__(self, streams: WorkerStreams, collate: Callable[[Any], Any]) -> None:
         self._streams = streams
-        self._collate = collate
+        self.inner = collate
 
     def __call__(self, samples: Any) -> Any:
         """Return the batch of these samples."""
-        batch = self._collate(samples)
+        batch = self.inner(samples)
         self._streams.compare()
         return batch
 

@@ -1,0 +1,109 @@
+"""Whether processes that were forked off are still there, and with them what they can read.
+
+A forked child has every object of its parent, so memory that both of them map must stay as it is
+while the child may look at it. The kernel tells when that is over:
+
+    parent   reading end of a pipe   at its end: the child is gone, and all that it forked
+    child    writing end             kept open as long as it lives
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from threading import RLock
+from typing import Protocol
+from weakref import WeakSet
+
+_NO_END = -1
+
+
+class ForkedChild:
+    """The processes that come of one fork."""
+
+    def __init__(self) -> None:
+        """Make ready for a fork that is about to be."""
+        try:
+            self._reading, self._writing = os.pipe()
+        except OSError:  # too many files are open: it counts as there for good
+            self._reading = self._writing = _NO_END
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether none of them lives any more, or all run other programs."""
+        if self._reading == _NO_END:
+            return False
+        poll = select.poll()
+        poll.register(self._reading, 0)  # the end is told unasked
+        return bool(poll.poll(0))
+
+    def begin(self) -> None:
+        """Leave the writing end, in the parent, to the child."""
+        if self._writing != _NO_END:
+            os.close(self._writing)
+
+    def __del__(self) -> None:
+        if self._reading != _NO_END:  # in the child, the writing end stays open
+            os.close(self._reading)
+
+
+class Lender(Protocol):
+    """What lends memory that a forked child maps too."""
+
+    def loans(self) -> list[list[ForkedChild]]:
+        """Return, for each thing that is lent, the children that have it too."""
+
+    def end(self) -> None:
+        """Lend nothing more and forget the children: this is a child, the memory its parent's."""
+
+
+class _Forks:
+    """The lenders of this process, and the lock that each fork holds from before to after."""
+
+    def __init__(self) -> None:
+        self.lenders: WeakSet[Lender] = WeakSet()
+        self.begin_in_child()
+
+    def begin_in_child(self) -> None:
+        self.lock = RLock()
+        self._child: ForkedChild | None = None
+
+    def before(self) -> None:
+        self.lock.acquire()
+        loans = [loan for lender in list(self.lenders) for loan in lender.loans()]
+        if loans:
+            self._child = child = ForkedChild()
+            for loan in loans:
+                loan.append(child)
+
+    def after_in_parent(self) -> None:
+        if self._child is not None:
+            self._child.begin()
+        self._child = None
+        self.lock.release()
+
+    def after_in_child(self) -> None:
+        self.begin_in_child()
+        for lender in list(self.lenders):
+            lender.end()
+
+
+_FORKS = _Forks()
+
+
+def tell_of_forks(lender: Lender) -> None:
+    """Ask a lender at each fork of this process, as long as it lives."""
+    _FORKS.lenders.add(lender)
+
+
+def without_forks() -> RLock:
+    """Return the lock within which nothing is forked, so that what is lent cannot be missed."""
+    return _FORKS.lock
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(
+        before=_FORKS.before,
+        after_in_parent=_FORKS.after_in_parent,
+        after_in_child=_FORKS.after_in_child,
+    )
