@@ -11,9 +11,10 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 Action = Callable[[], object]
+T = TypeVar("T")
 
 _PROC = Path("/proc/self")
 
@@ -70,6 +71,28 @@ def peak_growth(action: Action, warm_up: Action) -> int | None:
     actions = pickle.dumps((action, warm_up))
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(_peak_growth_here, actions).result()
+
+
+def in_child(action: Callable[[], T]) -> T:
+    """Return what an action returns in a process that is forked for it.
+
+    No thread that anybody left behind here runs there beside it.
+
+    Raises:
+        RuntimeError: It raised; what, is on standard error.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=lambda: sender.send(action()))
+    process.start()
+    sender.close()
+    try:
+        result: T = receiver.recv()
+    except EOFError as error:
+        raise RuntimeError(f"{action!r} raised") from error
+    finally:
+        process.join()
+    return result
 
 
 def _burst(action: Action, burst_seconds: float, clock: Callable[[], float]) -> Iterator[float]:

@@ -450,6 +450,7 @@ def test_file_truncated_in_use_is_an_error_and_not_a_signal(tmp_path: Path) -> N
 
 
 def test_of_many_files_only_those_of_the_documents_are_checked(tmp_path: Path) -> None:
+    files: tuple[tuple[str, list[list[int]]], ...]
     files = (("a", [[1], [2]]), ("b", []), ("c", [[3]]), ("d", []), ("e", [[4]]))
     for name, documents in files:
         write(tmp_path / f"{name}.arrow", table(documents))
