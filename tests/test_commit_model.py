@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -158,7 +158,7 @@ class Training(RuleBasedStateMachine):
         self.model.start()
         self.open = self.pending
 
-    def draw(self, session: Session) -> Iterator[list[int]]:
+    def draw(self, session: Session) -> Iterator[Sequence[int]]:
         contributions, layout = self.tracker.contributions, self.tracker.layout
         while True:
             num_behind = session.num_behind
@@ -185,7 +185,7 @@ class Training(RuleBasedStateMachine):
                 session.delivered = taken + 1
             self.open = number + 1
 
-    def check_batch(self, batch: list[int], number: int) -> None:
+    def check_batch(self, batch: Sequence[int], number: int) -> None:
         _, positions = self.model.queue[number]
         real = positions[: self.model.layout.batch_size]
         order = Shuffle(self.n, SEED).indices(self.model.next_epoch(), 0, self.n)
