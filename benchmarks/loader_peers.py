@@ -275,7 +275,7 @@ class TRL(Way):
 class Ready(Way):
     """torch's DataLoader that copies a ready batch: its limit with two tensors a batch."""
 
-    name = "limit: DataLoader of ready batches"
+    name = "DataLoader of ready batches"
     gives = "input_ids, labels"
     keeps_position = False
 
