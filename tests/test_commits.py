@@ -499,7 +499,11 @@ def test_an_open_update_goes_on_behind_its_pending_micro_batches() -> None:
     resumed.load(saved)
     assert resumed.moving.saved() == saved.replace(pending=0, window_batch_size=0)
     session = resumed.begin_counted()
-    assert (session.num_open, session.ends_update(1, 0), session.ends_update(2, 0)) == (2, False, True)
+    assert (session.num_open, session.ends_update(1, 0), session.ends_update(2, 0)) == (
+        2,
+        False,
+        True,
+    )
     with pytest.raises(CommitError, match="2 were pending"):
         resumed.commit(1)
     session.delivered = 3

@@ -361,10 +361,11 @@ def test_rows_in_one_array_are_the_rows_one_by_one() -> None:
 
 
 def test_spans_of_a_batch_are_a_copy() -> None:
-    spans = np.array(CASE_1_ROWS[0])
-    batch = gather(dataset(CASE_1), RowIndices(0, 0, spans, np.array([0, 2])))
+    rows = RowIndices(0, 0, np.array(CASE_1_ROWS[0]), np.array([0, 2]))
+    batch = gather(dataset(CASE_1), rows)
     batch["spans"].zero_()
-    assert spans.tolist() == [list(span) for span in CASE_1_ROWS[0]]
+    batch["row_offsets"].zero_()
+    assert rows[0].spans.tolist() == [list(span) for span in CASE_1_ROWS[0]]
 
 
 def test_row_index_survives_pickling() -> None:

@@ -145,8 +145,8 @@ def _batch_index(
 ) -> BatchIndex:
     first, epoch, spans, row_offsets = parts
     array = np.frombuffer(spans, dtype=np.int64).reshape(-1, 3)
-    own = np.frombuffer(row_offsets, dtype=np.int64).copy()  # which the batch will hold
-    return BatchIndex(RowIndices(first, epoch, array, own), slot)
+    offsets = np.frombuffer(row_offsets, dtype=np.int64)
+    return BatchIndex(RowIndices(first, epoch, array, offsets), slot)
 
 
 def rows_of(indices: Sequence[RowIndex]) -> Sequence[RowIndex]:

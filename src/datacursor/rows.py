@@ -165,7 +165,7 @@ class RowDataset(Dataset[Batch]):
         self._fields = RowFields(self._dtypes(), self.format, self.seq_len)
         dtypes = {name: column.dtype for name, column in self.columns.items()}
         self._column_fields = RowFields(dtypes, self.format, self.seq_len)
-        self._buffers: Buffers = RowBuffers()
+        self._buffers = RowBuffers()
         self._table: TokenTable | None = None
         self._column_tables = self._make_column_tables()
 
@@ -185,7 +185,7 @@ class RowDataset(Dataset[Batch]):
             TypeError: row is a plain int.
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
-        batch = self._gather([row])
+        batch = self._gather([row], self._buffers)
         names = [name for field in self._fields.names for name in self.format.fields[field]]
         for name in [*names, *self.columns]:
             batch[name] = batch[name].view(-1)
@@ -199,21 +199,20 @@ class RowDataset(Dataset[Batch]):
             CorpusError: A token is not a token id, or a file changed since it was opened.
         """
         if get_worker_info() is None:
-            return [self._gather(rows)]
+            return [self._gather(rows, self._buffers)]
         slots = attached()
         if slots is None:
-            return [RowBatch(share(self._gather(rows)))]
-        self._buffers = slots.open(rows, self._buffers)
-        return [self._gather(rows_of(rows))]
+            return [RowBatch(share(self._gather(rows, self._buffers)))]
+        return [self._gather(rows_of(rows), slots.open(rows, self._buffers))]
 
     def num_bytes(self, num_rows: int) -> int:
         """Return the bytes of a batch's fields with a value for every token."""
         return self._fields.num_bytes(num_rows) + self._column_fields.num_bytes(num_rows)
 
-    def _gather(self, rows: Sequence[RowIndex]) -> RowBatch:
+    def _gather(self, rows: Sequence[RowIndex], buffers: Buffers) -> RowBatch:
         spans, row_offsets = _spans_of(rows)
         table, places = self._open(rows, spans)
-        tensors, arrays = self._fields.empty(len(rows), self._buffers)
+        tensors, arrays = self._fields.empty(len(rows), buffers)
         if "cu_seqlens" in self.format.fields:
             # A segment a span, one of padding a row, and the leading 0.
             arrays["cu_seqlens"] = np.empty(len(spans) + len(rows) + 1, dtype=np.int32)
@@ -221,7 +220,7 @@ class RowDataset(Dataset[Batch]):
             places, row_offsets, **self._options, **arrays
         )
         batch: Batch = {**tensors, "max_seqlen": max_seqlen, "num_targets": num_targets}
-        columns, column_arrays = self._gather_columns(spans, row_offsets)
+        columns, column_arrays = self._gather_columns(spans, row_offsets, buffers)
         ends = arrays["cu_seqlens"][:num_boundaries] if "cu_seqlens" in arrays else None
         is_padding = _is_padding(rows)
         if is_padding is not None:
@@ -230,18 +229,19 @@ class RowDataset(Dataset[Batch]):
         if ends is not None:
             batch["cu_seqlens"] = torch.from_numpy(self._in_fixed_size(ends, len(rows)))
         if "spans" in self.format.fields:
-            batch["spans"] = torch.from_numpy(spans.copy())  # they are the sampler's
-            batch["row_offsets"] = torch.from_numpy(row_offsets)
+            # The sampler's own may count towards a digest yet.
+            batch["spans"] = torch.from_numpy(spans.copy())
+            batch["row_offsets"] = torch.from_numpy(row_offsets.copy())
         return RowBatch(self.format.present(batch) | columns)
 
     def _gather_columns(
-        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64]
+        self, spans: NDArray[np.int64], row_offsets: NDArray[np.int64], buffers: Buffers
     ) -> tuple[dict[str, torch.Tensor], dict[str, NDArray[Any]]]:
         if not self.columns:
             return {}, {}
         if not self._column_tables:  # in a new process
             self._column_tables = self._make_column_tables()
-        tensors, arrays = self._column_fields.empty(len(row_offsets) - 1, self._buffers)
+        tensors, arrays = self._column_fields.empty(len(row_offsets) - 1, buffers)
         for name, column in self.columns.items():
             column.gather(
                 self._column_tables[name],
