@@ -211,6 +211,42 @@ def test_a_data_set_may_keep_what_it_reads(lent: Lent) -> None:
     assert len(lent) > 0
 
 
+class Collating(torch.utils.data.Dataset[Any]):
+    """A data set that collates its rows itself and changes the list of them as it likes."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitems__(self, rows: list[Any]) -> list[Any]:
+        rows.reverse()
+        batch: Any = torch.utils.data.default_collate(self.dataset.__getitems__(rows))
+        rows.clear()
+        return [batch | {"more": batch["input_ids"] + 1}]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_data_set_may_collate_by_itself(num_workers: int) -> None:
+    rows = rows_of()
+    batches = list(load(rows, Collating(rows.dataset), num_workers))
+    for batch, expected in zip(batches, expected_of(), strict=True):
+        assert torch.equal(batch["input_ids"][0].flip(0), expected["input_ids"])
+        assert torch.equal(batch["more"], batch["input_ids"] + 1)
+
+
+def test_what_a_data_set_does_to_its_rows_concerns_no_commit() -> None:
+    digests = []
+    for changes in (False, True):
+        rows = rows_of(num_replicas=2, rank=1)
+        for batch in load(rows, Collating(rows.dataset) if changes else None, num_workers=0):
+            batch["row_offsets"].zero_()
+            rows.commit()
+        digests.append((rows._tracker.moving.tally, rows.cursor))
+    assert digests[0] == digests[1]
+
+
 def test_a_collate_fn_of_the_user_sees_tensors(lent: Lent) -> None:
     def collate(batches: list[dict[str, Any]]) -> Any:
         return batches[0]["input_ids"] + 100
@@ -475,6 +511,20 @@ def test_an_error_in_a_worker_is_raised_and_the_next_loop_is_right(
     assert len(lent) > 0
     gc.collect()  # the traceback holds torch's iterator, which a forked worker must not find
     require_equal(list(load(rows)), expected_of())
+
+
+def test_a_batch_that_failed_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.2)
+    rows = rows_of()
+    corpus = dc.TokenCorpus.open(DOCUMENTS)
+    failing = Failing(corpus, seq_len=SEQ_LEN, num_rows=rows.dataset_size)
+    loader = load(rows, failing, persistent_workers=True)
+    for _ in range(20):  # more often than there are slots
+        with pytest.raises(LookupError, match="row 4"):
+            list(loader)
+        gc.collect()
+    assert loader._slots is not None
+    assert loader._slots._pool.take() is not None
 
 
 def test_a_batch_too_large_for_its_slot_is_sent_otherwise(

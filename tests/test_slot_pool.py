@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from datacursor import forked_children
 from datacursor.slot_pool import SlotMemory, SlotPool
 
 pytestmark = [
@@ -218,6 +219,53 @@ def test_a_child_that_cannot_be_watched_keeps_the_slot(
     assert wait_for(child) == 0
     del lent
     assert pool.take() is None
+
+
+def test_what_is_given_back_during_a_fork_waits_for_its_child(pool: SlotPool) -> None:
+    slots = take_all(pool)
+    held, given_back = pool.lend(slots[0]), pool.lend(slots[1])
+    forked_children._FORKS.before()
+    del given_back
+    during = pool.lend(slots[2])
+    assert pool.take() is None
+    forked_children._FORKS.after_in_parent()  # the child is gone at once
+    del during
+    assert {pool.take(), pool.take()} == {slots[1], slots[2]}
+    assert (pool.take(), len(held)) == (None, pool.memory.slot_bytes)
+
+
+def test_slots_that_will_never_be_lent_are_free_again(pool: SlotPool) -> None:
+    slots = take_all(pool)
+    taken = pool.taken
+    lent, again = pool.lend(slots[0]), pool.lend(slots[1])
+    del again
+    assert pool.take() == slots[1]  # another time, so not among those before
+    pool.forgo(taken)
+    assert sorted(take_all(pool)) == sorted(slots[2:])
+    assert len(lent) > 0
+
+
+def test_a_pool_that_retires_keeps_the_memory_of_what_is_held() -> None:
+    pool = SlotPool(SlotMemory.create(NUM_SLOTS, 100))
+    slots = take_all(pool)
+    for slot in slots:
+        fill(pool.memory.slot(slot).data, 7)
+    held, later = pool.lend(slots[0]), pool.lend(slots[1])
+    pool.retire()
+    values = [int(pool.memory.slot(slot)[0]) for slot in slots]
+    assert values == [7, 7] + [0] * (NUM_SLOTS - 2)
+    del later
+    assert [int(pool.memory.slot(slot)[0]) for slot in slots[:2]] == [7, 0]
+    assert (held[0], pool.take()) == (7, None)
+
+
+def test_a_child_clears_nothing_of_its_parents(pool: SlotPool) -> None:
+    lent = pool.lend(0)
+    fill(lent, 5)
+    fill(pool.memory.slot(1).data, 6)
+    with forked(lambda: pool.retire() is None):  # type: ignore[func-returns-value]
+        pass
+    assert (lent[0], int(pool.memory.slot(1)[0])) == (5, 6)
 
 
 def test_a_pool_that_is_gone_leaves_no_file_and_no_mapping() -> None:

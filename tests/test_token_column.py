@@ -261,3 +261,12 @@ def test_columns_that_cannot_be_fields_are_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         make(DOCUMENTS, 4, columns=columns)
+
+
+def test_columns_come_in_the_order_they_were_given_in() -> None:
+    corpus = dc.TokenCorpus.open([[1, 2, 3]])
+    values = {"mask": np.uint8, "weight": np.float64, "half": np.float16}
+    columns = {name: dc.TokenColumn(np.zeros(3, dtype)) for name, dtype in values.items()}
+    rows = dc.PackedSampler(corpus, seq_len=2, batch_size=1, columns=columns)
+    batch = next(iter(dc.CursorLoader(rows.dataset, sampler=rows)))
+    assert list(batch)[-3:] == ["mask", "weight", "half"]

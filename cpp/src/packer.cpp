@@ -62,6 +62,10 @@ constexpr std::int64_t kFewDocuments = 4;  // and of a row
 void check_cut(const LengthIndex& index, std::span<const std::int64_t> totals, std::int64_t stride,
                const RowCut& cut, std::size_t num_rows, std::size_t num_ends) {
     const std::int64_t num_documents = index.num_documents();
+    if (num_documents == 0) {
+        throw_argument("rows must be none where there are no documents, got " +
+                       std::to_string(num_rows));
+    }
     if (stride < 1 || std::ssize(totals) != (num_documents - 1) / stride + 1) {
         throw_argument("totals must have an entry for every stride=" + std::to_string(stride) +
                        " of " + std::to_string(num_documents) + " documents, got " +
@@ -256,6 +260,9 @@ std::size_t cut_rows(const LengthIndex& index, const LengthRule& rule,
                      std::span<const std::int64_t> totals, std::int64_t stride, const RowCut& cut,
                      std::span<const std::int64_t> rows, std::span<std::int64_t> spans,
                      std::span<std::int64_t> row_ends) {
+    if (rows.empty() && row_ends.empty()) {
+        return 0;
+    }
     check_cut(index, totals, stride, cut, rows.size(), row_ends.size());
     RowCutter cutter{.index = index, .rule = rule, .totals = totals, .spans = spans};
     std::array<TokenRange, kRows> buffer;

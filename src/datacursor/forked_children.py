@@ -5,13 +5,16 @@ while the child may look at it. The kernel tells when that is over:
 
     parent   reading end of a pipe   at its end: the child is gone, and all that it forked
     child    writing end             kept open as long as it lives
+
+Nothing is locked over a fork: whoever waits for a lock may be waited for by a garbage collection
+inside. What is given back while a fork is under way waits for its child instead.
 """
 
 from __future__ import annotations
 
 import os
 import select
-from threading import RLock
+from threading import local
 from typing import Protocol
 from weakref import WeakSet
 
@@ -50,40 +53,40 @@ class ForkedChild:
 class Lender(Protocol):
     """What lends memory that a forked child maps too."""
 
-    def loans(self) -> list[list[ForkedChild]]:
-        """Return, for each thing that is lent, the children that have it too."""
+    def share_with(self, child: ForkedChild) -> None:
+        """Keep what is lent until the child is gone: it has all that was lent at the fork."""
 
     def end(self) -> None:
         """Lend nothing more and forget the children: this is a child, the memory its parent's."""
 
 
 class _Forks:
-    """The lenders of this process, and the lock that each fork holds from before to after."""
+    """The lenders of this process, and the forks that are under way."""
 
     def __init__(self) -> None:
         self.lenders: WeakSet[Lender] = WeakSet()
-        self.begin_in_child()
+        self.reset()
 
-    def begin_in_child(self) -> None:
-        self.lock = RLock()
-        self._child: ForkedChild | None = None
+    def reset(self) -> None:
+        self.under_way: set[ForkedChild] = set()
+        self._thread = local()  # several may fork at a time
 
     def before(self) -> None:
-        self.lock.acquire()
-        loans = [loan for lender in list(self.lenders) for loan in lender.loans()]
-        if loans:
-            self._child = child = ForkedChild()
-            for loan in loans:
-                loan.append(child)
+        self._thread.child = child = ForkedChild() if self.lenders else None
+        if child is not None:
+            self.under_way.add(child)
 
     def after_in_parent(self) -> None:
-        if self._child is not None:
-            self._child.begin()
-        self._child = None
-        self.lock.release()
+        child, self._thread.child = self._thread.child, None
+        if child is None:
+            return
+        child.begin()
+        for lender in list(self.lenders):
+            lender.share_with(child)
+        self.under_way.discard(child)
 
     def after_in_child(self) -> None:
-        self.begin_in_child()
+        self.reset()
         for lender in list(self.lenders):
             lender.end()
 
@@ -92,13 +95,13 @@ _FORKS = _Forks()
 
 
 def tell_of_forks(lender: Lender) -> None:
-    """Ask a lender at each fork of this process, as long as it lives."""
+    """Tell a lender of each fork of this process, as long as it lives."""
     _FORKS.lenders.add(lender)
 
 
-def without_forks() -> RLock:
-    """Return the lock within which nothing is forked, so that what is lent cannot be missed."""
-    return _FORKS.lock
+def is_forking() -> bool:
+    """Return whether a fork is under way whose child no lender was told of."""
+    return bool(_FORKS.under_way)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork

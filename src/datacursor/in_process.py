@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.autograd.profiler import record_function
 
+from datacursor.rows import takes_rows
+
 _NAME = "enumerate(DataLoader)#CursorLoader.__next__"  # in profiles, where torch has its own name
 
 
@@ -33,7 +35,7 @@ class InProcessBatches:
     ) -> None:
         """Read nothing yet."""
         self._micro_batches = micro_batches
-        self._read = getattr(dataset, "__getitems__", None) or _one_by_one(dataset)
+        self._read = _reader_of(dataset)
         self._collate = collate
 
     def __iter__(self) -> InProcessBatches:
@@ -42,7 +44,7 @@ class InProcessBatches:
 
     def __next__(self) -> Any:
         """Read a batch, as an event of its own where a profiler runs."""
-        if torch.autograd._profiler_enabled():  # type: ignore[attr-defined]  # dear to ask for more
+        if torch.autograd._profiler_enabled():  # type: ignore[attr-defined]  # torch's own, and cheap
             with record_function(_NAME):
                 return self._next()
         return self._next()
@@ -51,8 +53,10 @@ class InProcessBatches:
         return self._collate(self._read(next(self._micro_batches)))
 
 
-def _one_by_one(dataset: Any) -> Callable[[Sequence[int]], list[Any]]:
-    def read(indices: Sequence[int]) -> list[Any]:
-        return [dataset[index] for index in indices]
-
-    return read
+def _reader_of(dataset: Any) -> Callable[[Sequence[int]], Any]:
+    read: Callable[[Sequence[int]], Any] | None = getattr(dataset, "__getitems__", None)
+    if read is None:
+        return lambda indices: [dataset[index] for index in indices]
+    if takes_rows(dataset):
+        return read
+    return lambda indices: read([*indices])  # a list of the data set's own

@@ -115,7 +115,7 @@ class CursorLoader(DataLoader[T]):
             if not self._seeds_workers:
                 # As DataLoader does, with workers or without, so that a generator shared with the
                 # training loop goes on alike.
-                torch.empty((), dtype=torch.int64).random_(generator=self.generator)
+                torch.empty((), dtype=torch.int64, device="cpu").random_(generator=self.generator)
             with tracker.drawing_for(session):
                 micro_batches = Issue(tracker).micro_batches()
             return InProcessBatches(micro_batches, self.dataset, self.collate_fn)
@@ -169,7 +169,8 @@ class CursorLoader(DataLoader[T]):
         sampler = self._cursor_sampler
         num_real = self.num_real
         is_short = sampler.num_replicas == 1 or self._last is None
-        return torch.arange(num_real if is_short else sampler.batch_size) >= num_real
+        size = num_real if is_short else sampler.batch_size
+        return torch.arange(size, device="cpu") >= num_real
 
     @property
     def ends_update(self) -> bool:

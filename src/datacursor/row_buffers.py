@@ -70,5 +70,5 @@ class RowBuffers:
 
 
 def _fresh(num_bytes: int) -> NDArray[np.uint8]:
-    memory: NDArray[np.uint8] = torch.empty(num_bytes, dtype=torch.uint8).numpy()
+    memory: NDArray[np.uint8] = torch.empty(num_bytes, dtype=torch.uint8, device="cpu").numpy()
     return memory  # by torch, which aligns to cache lines

@@ -33,12 +33,16 @@ class RowFields:
         dtypes: By name.
         format: Says their shape.
         seq_len: Tokens a row.
+
+    Attributes:
+        names: The fields' names, in the order they were given in.
     """
 
     def __init__(
         self, dtypes: Mapping[str, np.dtype[Any]], format: RowFormat, seq_len: int
     ) -> None:
         """Lay out the fields, the widest first, so that all are aligned."""
+        self.names = tuple(dtypes)
         names = sorted(dtypes, key=lambda name: -dtypes[name].itemsize)
         places = accumulate((dtypes[name].itemsize for name in names), initial=0)
         fields = zip(names, places, strict=False)
@@ -46,11 +50,6 @@ class RowFields:
         self._format = format
         self._seq_len = seq_len
         self._bytes_a_token = sum(dtype.itemsize for dtype in dtypes.values())
-
-    @property
-    def names(self) -> list[str]:
-        """The fields' names."""
-        return [field.name for field in self._fields]
 
     def num_bytes(self, num_rows: int) -> int:
         """Return the memory of so many rows."""
@@ -63,7 +62,7 @@ class RowFields:
         num_tokens = num_rows * self._seq_len
         shape, by_row = self._format.shape_of(num_rows, self._seq_len), (num_rows, self._seq_len)
         memory = buffers.lend(self.num_bytes(num_rows))
-        tensors: dict[str, torch.Tensor] = {}
+        tensors: dict[str, Any] = dict.fromkeys(self.names)  # in that order
         arrays: dict[str, Any] = {}
         for name, dtype, place in self._fields:
             array = np.frombuffer(memory, dtype, num_tokens, num_tokens * place)

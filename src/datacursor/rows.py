@@ -35,7 +35,7 @@ from datacursor.row_format import (
 )
 from datacursor.row_index import RowIndex, RowIndices, rows_of
 from datacursor.shared_batch import share
-from datacursor.shared_slots import SentBatch, attached
+from datacursor.shared_slots import attached
 from datacursor.token_column import TokenColumn
 from datacursor.tokens import TokenCorpus
 
@@ -61,11 +61,10 @@ def _collate_row_batch(
     batch: Sequence[RowBatch],
     *,
     collate_fn_map: Any = None,  # noqa: ARG001  # torch passes it
-) -> Batch | SentBatch:
+) -> Batch:
     if len(batch) != 1:
         raise TypeError(f"a RowBatch is collated already, got {len(batch)} of them to collate")
-    slots = attached()
-    return dict(batch[0]) if slots is None else slots.send(batch[0])
+    return dict(batch[0])
 
 
 default_collate_fn_map[RowBatch] = _collate_row_batch
@@ -367,6 +366,12 @@ def _checked_columns(
         if name in taken:
             raise ArgumentError(f"a column must have a name of its own, got the field {name!r}")
     return dict(columns)
+
+
+def takes_rows(dataset: Any) -> bool:
+    """Whether a data set is packed rows that nobody reads but `RowDataset` itself."""
+    own = RowDataset.__getitems__
+    return isinstance(dataset, RowDataset) and type(dataset).__getitems__ is own
 
 
 def _spans_of(rows: Sequence[RowIndex]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -39,7 +39,7 @@ def share(batch: Mapping[str, Any]) -> dict[str, Any]:
         size += -(-tensor.nbytes // ALIGNMENT) * ALIGNMENT
     # As torch's own collate does in workers; the public way would copy twice.
     storage = torch.UntypedStorage._new_shared(size)  # type: ignore[no-untyped-call]  # torch's
-    memory = torch.empty(0, dtype=torch.uint8).set_(storage)
+    memory = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
     shared = dict(batch)
     for name, tensor in tensors.items():
         part = memory[starts[name] : starts[name] + tensor.nbytes]

@@ -16,12 +16,14 @@ import mmap
 import os
 import weakref
 from collections import deque
+from collections.abc import Iterable, Mapping
+from itertools import count
 from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from datacursor.forked_children import ForkedChild, tell_of_forks, without_forks
+from datacursor.forked_children import ForkedChild, is_forking, tell_of_forks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +45,8 @@ class SlotMemory:
         self.slot_bytes = slot_bytes
         num_bytes = num_slots * slot_bytes
         os.ftruncate(file, num_bytes)  # which has that size already where it is mapped again
-        self._bytes = np.frombuffer(mmap.mmap(file, num_bytes), dtype=np.uint8)
+        self._map = mmap.mmap(file, num_bytes)
+        self._bytes = np.frombuffer(self._map, dtype=np.uint8)
 
     @classmethod
     def create(cls, num_slots: int, slot_bytes: int) -> SlotMemory:
@@ -64,6 +67,11 @@ class SlotMemory:
     def slot(self, number: int) -> NDArray[np.uint8]:
         """Return the memory of a slot."""
         return self._bytes[number * self.slot_bytes : (number + 1) * self.slot_bytes]
+
+    def clear(self, slots: Iterable[int]) -> None:
+        """Give the memory of slots back to the system, for all processes; they then read as 0."""
+        for number in slots:
+            self._map.madvise(mmap.MADV_REMOVE, number * self.slot_bytes, self.slot_bytes)
 
     def close(self) -> None:
         """Give the file to no further process; what is mapped stays."""
@@ -108,6 +116,9 @@ class SlotPool:
         self._free = deque(reversed(range(memory.num_slots)))  # last in, first out
         self._loans: dict[int, _Loan] = {}
         self._left: deque[_Loan] = deque()  # of slots that nobody here holds, but children do
+        self._taken: dict[int, int] = {}
+        self._serials = count()
+        self._is_over = False  # nothing is taken any more
         self._is_parents = False
         _POOLS[self.key] = self
         tell_of_forks(self)
@@ -119,49 +130,75 @@ class SlotPool:
 
     def take(self) -> int | None:
         """Return the number of a slot that is free, to be lent once; None if there is none."""
-        if self._is_parents:
+        if self._is_over:
             return None
         for _ in range(len(self._left)):
             self._give_back(self._left.popleft())
         try:
-            return self._free.pop()
+            slot = self._free.pop()
         except IndexError:
             return None
+        self._taken[slot] = next(self._serials)
+        return slot
+
+    @property
+    def taken(self) -> dict[int, int]:
+        """Slots that were taken and not lent yet, each with a number that comes only once."""
+        return dict(self._taken)
+
+    def forgo(self, taken: Mapping[int, int]) -> None:
+        """Make those of the slots free that have not been lent since, and will never be."""
+        for slot, serial in taken.items():
+            if self._taken.get(slot) == serial:
+                del self._taken[slot]
+                self._free.append(slot)
 
     def lend(self, slot: int) -> memoryview:
         """Return the memory of a slot that was taken; with the last view of it, it is free.
 
-        A view, for a NumPy array over it keeps it, where an array over an array may not.
+        Make arrays over it by np.frombuffer: what np.ndarray makes keeps no view of it.
         """
+        self._taken.pop(slot, None)
         lent = self.memory.slot(slot)
-        with without_forks():
-            loan = _Loan(lent, self._take_back)
-            loan.slot = slot
-            loan.children = []
-            self._loans[id(loan)] = loan
+        loan = _Loan(lent, self._take_back)
+        loan.slot = slot
+        loan.children = []
+        self._loans[id(loan)] = loan
         return lent.data
 
-    def loans(self) -> list[list[ForkedChild]]:
-        """Return, for each slot that is lent, the children that have it too."""
-        loans = list(self._loans.values())
-        for loan in loans:
-            loan.children = [child for child in loan.children if not child.is_gone]
-        return [loan.children for loan in loans]
+    def retire(self) -> None:
+        """Lend nothing more, and let go of the memory of all slots that nobody holds."""
+        if not self._is_over:
+            self._is_over = True
+            held = {loan.slot for loan in self._held()}
+            self.memory.clear(slot for slot in range(self.memory.num_slots) if slot not in held)
+
+    def share_with(self, child: ForkedChild) -> None:
+        """Keep what is lent until the child is gone, too."""
+        for loan in self._held():
+            loan.children = [each for each in loan.children if not each.is_gone] + [child]
 
     def end(self) -> None:
         """Give out nothing more: in a child, where the slots are the parent's."""
-        self._is_parents = True
+        self._is_over = self._is_parents = True
         self._loans.clear()
         self._left.clear()
 
+    def _held(self) -> list[_Loan]:
+        # In this order: what is given back meanwhile goes from the first to the second.
+        return [*self._loans.values(), *self._left]
+
     def _take_back(self, loan: weakref.ref[NDArray[np.uint8]]) -> None:
-        self._give_back(self._loans.pop(id(loan)))
+        if not self._is_parents:
+            self._give_back(self._loans.pop(id(loan)))
 
     def _give_back(self, loan: _Loan) -> None:
-        if all(child.is_gone for child in loan.children):
-            self._free.append(loan.slot)
-        else:
+        if is_forking() or not all(child.is_gone for child in loan.children):
             self._left.append(loan)
+        elif self._is_over:
+            self.memory.clear([loan.slot])
+        else:
+            self._free.append(loan.slot)
 
 
 _POOLS: weakref.WeakValueDictionary[bytes, SlotPool] = weakref.WeakValueDictionary()

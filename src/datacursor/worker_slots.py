@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from torch.utils.data import default_collate
 
 from datacursor.row_index import BatchIndex, RowIndex, RowIndices
-from datacursor.rows import RowDataset
+from datacursor.rows import RowDataset, takes_rows
 from datacursor.sampler import CursorSampler
-from datacursor.shared_slots import WorkerSlots, attach
+from datacursor.shared_slots import WorkerSlots, attach, attached
 from datacursor.slot_pool import SlotMemory, SlotPool
 from datacursor.worker_streams import ComparingCollate
 
@@ -49,6 +49,24 @@ class SlotInit:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the lending to the main process."""
         return self.__dict__ | {"_pool": None}
+
+    def __del__(self) -> None:
+        if self._pool is not None:  # with the iterator, whose workers are gone
+            self._pool.retire()
+
+
+class SendingCollate:
+    """A collate_fn of workers whose batch is sent by way of its slot."""
+
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        """Take what makes the batch."""
+        self._collate = collate
+
+    def __call__(self, samples: Any) -> Any:
+        """Return what a worker sends in place of the batch of these samples."""
+        batch = self._collate(samples)
+        slots = attached()
+        return batch if slots is None or type(batch) is not dict else slots.send(batch)
 
 
 class LoaderSlots:
@@ -88,8 +106,7 @@ class LoaderSlots:
             )
         except OSError:  # not Linux, or a limit
             return None
-        gathers = rows is dataset and type(rows).__getitems__ is RowDataset.__getitems__
-        return cls(SlotPool(memory), gathers=gathers)
+        return cls(SlotPool(memory), gathers=takes_rows(dataset))
 
     def indices_of(self, rows: Sequence[int]) -> list[int]:
         """Return the indices of a micro-batch, the first one with a slot if one is free."""
@@ -104,12 +121,21 @@ class LoaderSlots:
 
     @contextmanager
     def given_to(self, loader: DataLoader[Any], session: Session) -> Iterator[None]:
-        """Give them to the workers that the loader starts inside, marks to what it draws."""
+        """Give them to the workers that the loader starts inside, marks to what it draws.
+
+        A loader whose workers go on has received all of their batches when it is through.
+        """
         session.indices_of = self.indices_of
-        init = loader.worker_init_fn
+        if loader._iterator is not None:
+            lost = self._pool.taken
+            yield
+            self._pool.forgo(lost)
+            return
+        init, collate = loader.worker_init_fn, loader.collate_fn
         loader.worker_init_fn = SlotInit(self._pool, init, gathers=self._gathers)
+        loader.collate_fn = SendingCollate(collate)
         try:
             yield
         finally:
-            loader.worker_init_fn = init
+            loader.worker_init_fn, loader.collate_fn = init, collate
             self._pool.memory.close()
