@@ -294,7 +294,8 @@ def marked(slot: tuple[bytes, int, int]) -> list[RowIndex]:
 
 
 def sent(slots: WorkerSlots, slot: tuple[bytes, int, int], value: int) -> Any:
-    buffers = slots.open(marked(slot), RowBuffers())
+    slots.open(marked(slot))
+    buffers = slots.or_else(RowBuffers())
     array = np.frombuffer(buffers.lend(80), np.int64).reshape(2, 5)
     array[:] = value
     field = torch.from_numpy(array)
@@ -307,9 +308,9 @@ def pool() -> SlotPool:
 
 
 def test_a_batch_arrives_as_it_was_sent(pool: SlotPool) -> None:
-    slots = WorkerSlots(pool.key, pool.memory, gathers=True)
+    slots = WorkerSlots(pool.name, pool.memory, gathers=True)
     for value, slot in enumerate((0, 2, 0)):
-        data = pickle.dumps(sent(slots, (pool.key, value + 1, slot), value))
+        data = pickle.dumps(sent(slots, (pool.name, value + 1, slot), value))
         batch = pickle.loads(data)
         assert batch.keys() == {"input_ids", "max_seqlen"}
         assert batch["input_ids"].tolist() == [[value] * 5] * 2
@@ -318,17 +319,17 @@ def test_a_batch_arrives_as_it_was_sent(pool: SlotPool) -> None:
 
 
 def test_a_slot_of_another_pool_is_not_written_to(pool: SlotPool) -> None:
-    slots = WorkerSlots(pool.key, pool.memory, gathers=True)
+    slots = WorkerSlots(pool.name, pool.memory, gathers=True)
     other = SlotPool(SlotMemory.create(3, 4096))
-    batch = sent(slots, (other.key, 1, 0), 5)
+    batch = sent(slots, (other.name, 1, 0), 5)
     assert type(batch) is dict
     assert batch["input_ids"].is_shared()
 
 
 def test_a_slot_is_written_to_once_for_each_mark(pool: SlotPool) -> None:
-    slots = WorkerSlots(pool.key, pool.memory, gathers=True)
-    first = pickle.loads(pickle.dumps(sent(slots, (pool.key, 1, 0), 5)))
-    again = sent(slots, (pool.key, 1, 0), 6)
+    slots = WorkerSlots(pool.name, pool.memory, gathers=True)
+    first = pickle.loads(pickle.dumps(sent(slots, (pool.name, 1, 0), 5)))
+    again = sent(slots, (pool.name, 1, 0), 6)
     assert type(again) is dict
     assert first["input_ids"].unique().tolist() == [5]
     assert again["input_ids"].unique().tolist() == [6]

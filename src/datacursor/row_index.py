@@ -1,4 +1,11 @@
-"""`RowIndex`: the number of a packed row, with the spans that make the row."""
+"""`RowIndex`: the number of a packed row, with the spans that make the row.
+
+A micro-batch of rows as it goes from the sampler to a data set:
+
+    in the process   RowIndices: first row, spans of all, where each begins
+    to a worker      [BatchIndex of these, 1, 2, ...] if nobody but `RowDataset` reads it
+                     [RowIndex, RowIndex, ...]        else
+"""
 
 from __future__ import annotations
 
@@ -23,7 +30,7 @@ class RowIndex(int):
             its bos and eos counted.
         is_padding: The row only fills up the last round; it has no targets.
         reading: Of a `DocumentSource`: tells its window from one that reads differently.
-        slot: Where a worker writes the micro-batch that the row is the first of: key of a pool,
+        slot: Where a worker writes the micro-batch that the row is the first of: name of a pool,
             ticket, number of a slot; None: nowhere, or another row is the first.
     """
 

@@ -202,7 +202,8 @@ class RowDataset(Dataset[Batch]):
         slots = attached()
         if slots is None:
             return [RowBatch(share(self._gather(rows, self._buffers)))]
-        return [self._gather(rows_of(rows), slots.open(rows, self._buffers))]
+        slots.open(rows)
+        return [self._gather(rows_of(rows), slots.or_else(self._buffers))]
 
     def num_bytes(self, num_rows: int) -> int:
         """Return the bytes of a batch's fields with a value for every token."""

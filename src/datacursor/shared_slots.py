@@ -39,19 +39,19 @@ class SentBatch:
     """A batch on its way out of a worker; a dict of tensors again where it is unpickled."""
 
     def __init__(
-        self, key: bytes, slot: int, fields: Sequence[Field], batch: dict[str, Any]
+        self, name: bytes, slot: int, fields: Sequence[Field], batch: dict[str, Any]
     ) -> None:
         """Take the fields that lie in the slot, and the batch, where these are None."""
-        self._parts = (key, slot, fields, batch)
+        self._parts = (name, slot, fields, batch)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _receive, self._parts
 
 
 def _receive(
-    key: bytes, slot: int, fields: Iterable[Field], batch: dict[str, Any]
+    pool: bytes, slot: int, fields: Iterable[Field], batch: dict[str, Any]
 ) -> dict[str, Any]:
-    memory = SlotPool.of(key).lend(slot)
+    memory = SlotPool.of(pool).lend(slot)
     for name, code, shape, start in fields:
         array = np.frombuffer(memory, code, prod(shape), start)
         batch[name] = torch.from_numpy(array.reshape(shape))
@@ -93,28 +93,31 @@ class WorkerSlots:
     """The slots of a worker's loader, in the worker.
 
     Args:
-        key: Of the pool.
+        name: Of the pool.
         memory: The slots.
         gathers: Whether nobody but the loader sees a batch, so that it is gathered into its
             slot; else it is copied there when it is collated.
     """
 
-    def __init__(self, key: bytes, memory: SlotMemory, *, gathers: bool) -> None:
+    def __init__(self, name: bytes, memory: SlotMemory, *, gathers: bool) -> None:
         """Begin without a slot."""
-        self._key = key
+        self._name = name
         self._memory = memory
         self._gathers = gathers
         self._last_ticket = 0
         self._open: _OpenSlot | None = None
         self._buffers = RowBuffers()
 
-    def open(self, rows: Sequence[int], buffers: Buffers) -> Buffers:
-        """Take the slot that rows are marked with; return where to gather, `buffers` or here."""
-        key, ticket, number = getattr(rows[0], "slot", None) or (b"", 0, 0)
+    def open(self, rows: Sequence[int]) -> None:
+        """Take the slot that rows are marked with, for their batch; the one before is passed."""
+        name, ticket, number = getattr(rows[0], "slot", None) or (b"", 0, 0)
         # Once a ticket: rows that a data set reads again later are another batch.
-        if key == self._key and ticket > self._last_ticket:
+        if name == self._name and ticket > self._last_ticket:
             self._last_ticket = ticket
             self._open = _OpenSlot(number, self._memory.slot(number))
+
+    def or_else(self, buffers: Buffers) -> Buffers:
+        """Return where batches are gathered: here, or in `buffers` of the data set."""
         return self if self._gathers else buffers
 
     def lend(self, num_bytes: int) -> memoryview:
@@ -135,10 +138,10 @@ class WorkerSlots:
                 continue
             start = slot.start_of(value)
             if start is None:
-                return SentBatch(self._key, slot.number, (), share(batch))
+                return SentBatch(self._name, slot.number, (), share(batch))
             fields.append((name, code, tuple(value.shape), start))
             rest[name] = None
-        return SentBatch(self._key, slot.number, fields, rest)
+        return SentBatch(self._name, slot.number, fields, rest)
 
 
 _attached: WorkerSlots | None = None

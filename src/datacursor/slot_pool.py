@@ -106,27 +106,27 @@ class SlotPool:
         memory: The slots.
 
     Attributes:
-        key: Names the pool among those of this process and its workers.
+        name: Names the pool among those of this process and its workers.
     """
 
     def __init__(self, memory: SlotMemory) -> None:
         """Hold all slots free."""
         self.memory = memory
-        self.key = os.urandom(8)
+        self.name = os.urandom(8)
         self._free = deque(reversed(range(memory.num_slots)))  # last in, first out
         self._loans: dict[int, _Loan] = {}
         self._left: deque[_Loan] = deque()  # of slots that nobody here holds, but children do
         self._taken: dict[int, int] = {}
         self._serials = count()
         self._is_over = False  # nothing is taken any more
-        self._is_parents = False
-        _POOLS[self.key] = self
+        self._is_in_child = False
+        _POOLS[self.name] = self
         tell_of_forks(self)
 
     @staticmethod
-    def of(key: bytes) -> SlotPool:
-        """Return the pool of a key, which lives."""
-        return _POOLS[key]
+    def of(name: bytes) -> SlotPool:
+        """Return the pool of a name, which lives."""
+        return _POOLS[name]
 
     def take(self) -> int | None:
         """Return the number of a slot that is free, to be lent once; None if there is none."""
@@ -180,7 +180,7 @@ class SlotPool:
 
     def end(self) -> None:
         """Give out nothing more: in a child, where the slots are the parent's."""
-        self._is_over = self._is_parents = True
+        self._is_over = self._is_in_child = True
         self._loans.clear()
         self._left.clear()
 
@@ -189,7 +189,7 @@ class SlotPool:
         return [*self._loans.values(), *self._left]
 
     def _take_back(self, loan: weakref.ref[NDArray[np.uint8]]) -> None:
-        if not self._is_parents:
+        if not self._is_in_child:
             self._give_back(self._loans.pop(id(loan)))
 
     def _give_back(self, loan: _Loan) -> None:

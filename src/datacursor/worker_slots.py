@@ -34,7 +34,7 @@ class SlotInit:
     ) -> None:
         """Keep the pool: an iterator, which keeps its worker_init_fn, receives batches in it."""
         self._pool: SlotPool | None = pool
-        self._key = pool.key
+        self._name = pool.name
         self._memory = pool.memory
         self._init = init
         self._gathers = gathers
@@ -43,7 +43,7 @@ class SlotInit:
         """Begin a worker."""
         if self._init is not None:
             self._init(worker_id)
-        attach(WorkerSlots(self._key, self._memory, gathers=self._gathers))
+        attach(WorkerSlots(self._name, self._memory, gathers=self._gathers))
         self._memory.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class LoaderSlots:
     def indices_of(self, rows: Sequence[int]) -> list[int]:
         """Return the indices of a micro-batch, the first one with a slot if one is free."""
         slot = self._pool.take()
-        mark = None if slot is None else (self._pool.key, next(self._tickets), slot)
+        mark = None if slot is None else (self._pool.name, next(self._tickets), slot)
         if self._gathers and isinstance(rows, RowIndices):
             return [BatchIndex(rows, mark), *range(1, len(rows))]
         indices = [*rows]
