@@ -146,6 +146,7 @@ CPP_LAYERS = (
     {"bytes", "kernel", "mixer", "philox", "prefetch"},
     {"cursor", "digest", "last_used", "length_index", "permutation", "room_index"},
     {"best_fit", "chunk", "gather", "mixture_stages", "order", "packer"},
+    {"packer_pool"},
     {"block_shuffle", "mixture", "subset", "weighted"},
 )
 # The core knows no Python, files or clock, and draws no random number but its own.

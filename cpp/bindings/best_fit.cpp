@@ -5,7 +5,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,11 +12,11 @@
 #include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "bindings.hpp"
 #include "buffers.hpp"
 #include "datacursor/chunk.hpp"
+#include "datacursor/packer_pool.hpp"
 #include "owning_length_index.hpp"
 
 namespace py = pybind11;
@@ -57,35 +56,7 @@ py::dict to_dict(const BestFitCounts& counts) {
     return fields;
 }
 
-// A rule, and packers that no call uses at the moment: their memory is used again, which
-// takes half as long as to get it from the system for every window. Touched with the GIL.
-class PackingRule {
-public:
-    explicit PackingRule(const BestFitRule& rule) : rule_((rule.check(), rule)) {}
-
-    std::unique_ptr<BestFitPacker> take() {
-        if (idle_.empty()) {
-            return std::make_unique<BestFitPacker>(rule_);
-        }
-        std::unique_ptr<BestFitPacker> packer = std::move(idle_.back());
-        idle_.pop_back();
-        return packer;
-    }
-
-    void give_back(std::unique_ptr<BestFitPacker> packer) {
-        if (idle_.size() < kMaxIdle) {
-            idle_.push_back(std::move(packer));
-        }
-    }
-
-private:
-    static constexpr std::size_t kMaxIdle = 2;
-
-    BestFitRule rule_;
-    std::vector<std::unique_ptr<BestFitPacker>> idle_;
-};
-
-// What the functions below share: packs one window without the GIL.
+// What the functions below share: packs one window without the GIL, which guards the pool.
 BestFitCounts pack(BestFitPacker& packer, const OwningLengthIndex& owner,
                    const py::array& documents, const LengthRule& lengths) {
     const auto documents_span = readable_1d<std::int64_t>(documents, "documents");
@@ -94,18 +65,18 @@ BestFitCounts pack(BestFitPacker& packer, const OwningLengthIndex& owner,
 }
 
 py::dict count_best_fit(const OwningLengthIndex& owner, const py::array& documents,
-                        PackingRule& rule, std::int64_t num_virtual, bool keep_empty) {
-    std::unique_ptr<BestFitPacker> packer = rule.take();
+                        PackerPool& pool, std::int64_t num_virtual, bool keep_empty) {
+    std::unique_ptr<BestFitPacker> packer = pool.take();
     const BestFitCounts counts =
         pack(*packer, owner, documents, LengthRule(num_virtual, keep_empty));
-    rule.give_back(std::move(packer));
+    pool.give_back(std::move(packer));
     return to_dict(counts);
 }
 
-py::tuple best_fit(const OwningLengthIndex& owner, const py::array& documents, PackingRule& rule,
+py::tuple best_fit(const OwningLengthIndex& owner, const py::array& documents, PackerPool& pool,
                    std::int64_t num_virtual, bool keep_empty, const std::optional<Key>& key,
                    std::uint32_t cost_groups) {
-    std::unique_ptr<BestFitPacker> packer = rule.take();
+    std::unique_ptr<BestFitPacker> packer = pool.take();
     const BestFitCounts counts =
         pack(*packer, owner, documents, LengthRule(num_virtual, keep_empty));
     py::array_t<std::int64_t> spans({counts.num_spans, std::int64_t{3}});
@@ -121,7 +92,7 @@ py::tuple best_fit(const OwningLengthIndex& owner, const py::array& documents, P
         const py::gil_scoped_release release;
         packer->write(row_key, spans_span, offsets_span);
     }
-    rule.give_back(std::move(packer));
+    pool.give_back(std::move(packer));
     return py::make_tuple(spans, row_offsets);
 }
 
@@ -141,16 +112,16 @@ void fill_chunk_rows(std::uint64_t seed, std::uint64_t epoch, std::uint64_t num_
 }  // namespace
 
 void bind_best_fit(py::module_& module) {
-    py::class_<PackingRule>(module, "BestFitRule")
+    py::class_<PackerPool>(module, "BestFitRule")
         .def(
             py::init([](std::int64_t seq_len, const std::string& long_documents, bool decreasing,
                         std::int64_t max_documents, std::int64_t align, std::int64_t min_fragment) {
-                return PackingRule({.seq_len = seq_len,
-                                    .long_documents = long_documents_of(long_documents),
-                                    .decreasing = decreasing,
-                                    .max_documents = max_documents,
-                                    .align = align,
-                                    .min_fragment = min_fragment});
+                return PackerPool({.seq_len = seq_len,
+                                   .long_documents = long_documents_of(long_documents),
+                                   .decreasing = decreasing,
+                                   .max_documents = max_documents,
+                                   .align = align,
+                                   .min_fragment = min_fragment});
             }),
             py::kw_only(), py::arg("seq_len"), py::arg("long_documents"), py::arg("decreasing"),
             py::arg("max_documents"), py::arg("align"), py::arg("min_fragment"));

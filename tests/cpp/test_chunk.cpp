@@ -274,9 +274,8 @@ BOOST_AUTO_TEST_CASE(there_are_no_rows_without_documents) {
     BOOST_CHECK_EQUAL(cut_rows(index, {0, false}, {}, 1, {0, 4}, {}, {}, row_ends), 0U);
     row_ends.resize(1);
     const Numbers rows{0};
-    tests::check_refused(ErrorKind::kArgument, "there are no documents, got 1", [&] {
-        cut_rows(index, {0, false}, {}, 1, {0, 4}, rows, {}, row_ends);
-    });
+    tests::check_refused(ErrorKind::kArgument, "there are no documents, got 1",
+                         [&] { cut_rows(index, {0, false}, {}, 1, {0, 4}, rows, {}, row_ends); });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
